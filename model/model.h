@@ -1,0 +1,77 @@
+/* model.h - the public face of the engine: a model (weights, read-only) and a session (one mutable timeline).
+ *
+ *     model_open -> session_open -> session_prefill (prompt) -> session_decode (one id at a time) -> session_logits
+ *
+ * A session never allocates after session_open. Bits: the same build, device, options and ids give the same logits. Prompt ids always
+ * go through prefill kernels, in groups anchored at the start of the segment, so a prompt gives the same bits however it is cut into calls;
+ * generated ids always go through decode kernels. Prefill and decode agree within 2e-4 per logit. */
+#ifndef HAYATE_MODEL_MODEL_H
+#define HAYATE_MODEL_MODEL_H
+
+#include "gpu/base.h"
+#include "model/gguf.h"
+#include "model/shape.h"
+#include "model/tokenizer.h"
+
+typedef struct model model;
+typedef struct session session;
+
+enum kv_type { KV_F16, KV_F32 };
+
+struct model_params {
+    uint32_t n_threads; /* 0: the cores this process may use */
+};
+struct session_params {
+    size_t n_ctx;       /* positions */
+    uint32_t n_ubatch;  /* rows of a prefill step; rounded up to a multiple of 64. 0: 512 */
+    enum kv_type kv;
+    bool precise;       /* float32 path: f32 caches, activations never quantised */
+};
+
+/* Maps the file (NULL: the built-in demo model), checks it and binds its tensors; reads no weights.
+ * Errors name the file: see gguf_open, shape_read, and weights.h for missing or misshapen tensors. */
+status model_open(model **out, const char *path, const struct model_params *p, struct err *e);
+void model_close(model *m); /* accepts NULL */
+const gguf *model_gguf(const model *m);
+const struct shape *model_shape(const model *m);
+tokenizer *model_tokenizer(model *m);
+uint32_t model_threads(const model *m);
+bool model_is_demo(const model *m);
+bool model_has_demo(void); /* whether this binary carries one */
+/* "FILE: what, expected what" warnings gathered while binding; "" when none */
+const char *model_note(const model *m);
+
+/* Adds the lines of a session with these parameters (and the model's own) to plan, without allocating. */
+void session_plan(const model *m, const struct session_params *p, struct plan *plan);
+/* ERR_NOMEM when the plan does not fit mem_limit bytes (0: the machine's free memory); the message says what would. */
+status session_open(session **out, model *m, const struct session_params *p, size_t mem_limit, struct err *e);
+void session_close(session *s); /* accepts NULL */
+
+/* Receives logits [n_rows, n_vocab] f32 of the positions pos .. pos + n_rows - 1. */
+typedef status (*session_rows_fn)(void *ctx, size_t pos, size_t n_rows, const float *logits, struct err *e);
+
+/* Feeds prompt ids of the current segment. Whole groups of 64 run at once, the rest waits for more ids or for session_flush; so the
+ * cut between calls never shows. on_rows, if not NULL, is called for every row as it is computed (costs the output head per row).
+ * ERR_USAGE when the context is full or an id is outside the vocabulary. */
+status session_prefill(session *s, const int32_t *ids, size_t n, session_rows_fn on_rows, void *ctx, struct err *e);
+/* Runs what waits and ends the segment; the logits of the last row are then in session_logits. */
+status session_flush(session *s, session_rows_fn on_rows, void *ctx, struct err *e);
+/* One generated id through the decode kernels (flushes first). */
+status session_decode(session *s, int32_t id, struct err *e);
+/* [n_vocab] f32 of the last row after session_flush or session_decode; owned by the session. */
+const float *session_logits(const session *s);
+size_t session_n_past(const session *s); /* committed positions, waiting ids included */
+size_t session_n_ctx(const session *s);
+void session_reset(session *s);
+
+/* A mark of the timeline: what is needed to come back to the current position later (recurrent state, windows, hash window; K/V and
+ * pooled keys are kept by position). Valid until the session is rewound below it. session_mark flushes. */
+size_t session_mark_bytes(const session *s);
+status session_mark(session *s, void *mark, struct err *e);
+void session_return(session *s, const void *mark);
+
+/* Dump of the wide residual [n_stream, n_embd] of the last row after every layer, for finding the first layer that differs:
+ * with a tap set, every step copies n_layer rows there. NULL: none. */
+void session_tap(session *s, float *layers);
+
+#endif

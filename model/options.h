@@ -1,0 +1,62 @@
+/* options.h - everything the command line can say, read once in main.c and passed down. */
+#ifndef HAYATE_MODEL_OPTIONS_H
+#define HAYATE_MODEL_OPTIONS_H
+
+#include "model/chat.h"
+#include "model/model.h"
+#include "model/sample.h"
+
+enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSE = 2, EXIT_SOME_FAILED = 3, EXIT_CUT = 4, EXIT_SIGINT = 130, EXIT_SIGTERM = 143 };
+
+enum { MAX_LIST = 64 };
+struct uint_list {
+    uint64_t v[MAX_LIST];
+    size_t n;
+};
+
+struct options {
+    const char *model_path;      /* NULL: the demo model */
+    const char *instruction;     /* -p; NULL: the default of the model */
+    const char *prompt_file;     /* -f on run: a FILE like the others */
+    const char *system;
+    char **files;
+    size_t n_files;
+    bool raw, parse_special, print_prompt, reasoning, ignore_eos;
+    enum chat_effort effort;
+    int64_t n_predict;           /* -n: at most this many generated ids */
+    size_t n_ctx;                /* -c; 0: what the input needs plus -n */
+    uint32_t n_ubatch;           /* -ub; 0: default */
+    uint32_t n_threads;          /* -t; 0: default */
+    enum kv_type kv;
+    bool precise;
+    size_t mem_limit;            /* bytes; 0: free memory of the machine */
+    struct sample_params sample;
+    bool json;
+    bool quiet;
+    int verbose;
+    const char *log_path;
+    /* bench */
+    struct uint_list b_prompt, b_gen, b_depth;
+    uint32_t b_reps;
+    enum { OUT_MD, OUT_JSONL } b_out;
+    /* eval */
+    char **golden;
+    size_t n_golden;
+    const char *ppl_path, *ids_path;
+    /* info, tokenize */
+    bool plan, tensors, keys, ids_only, as_text;
+};
+
+/* Each command returns the exit code and has said on stderr what went wrong. */
+int cmd_run(const struct options *o);
+int cmd_info(const struct options *o);
+int cmd_tokenize(const struct options *o);
+int cmd_eval(const struct options *o);
+int cmd_bench(const struct options *o);
+int cmd_split(const struct options *o); /* files[0] -> files[1] */
+
+/* PLE16 writer: joined n-gram table of in -> one tensor per head, every weight byte as it was, written to a temporary name and renamed.
+ * (model/split.c) */
+status split_ple16(const char *in_path, const char *out_path, struct err *e);
+
+#endif

@@ -1,0 +1,32 @@
+/* test.h - all there is to a unit test. */
+#ifndef HAYATE_TESTS_TEST_H
+#define HAYATE_TESTS_TEST_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int test_failed;
+static long test_checks;
+#define CHECK(cond)                                                          \
+    do {                                                                     \
+        test_checks++;                                                       \
+        if (!(cond)) {                                                       \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);       \
+            test_failed++;                                                   \
+        }                                                                    \
+    } while (0)
+/* Prints one line and gives main's return value. A test that checked nothing has failed. */
+#define TEST_END()                                                           \
+    (printf("%-28s %ld checks, %d failed\n", __FILE__, test_checks, test_failed), (test_failed || !test_checks) ? 1 : 0)
+
+/* A random test prints its seed; TEST_SEED=n replays it. */
+static inline unsigned long test_seed(unsigned long fresh)
+{
+    const char *s = getenv("TEST_SEED");
+    unsigned long seed = s ? strtoul(s, NULL, 0) : fresh;
+    printf("seed %lu\n", seed);
+    return seed;
+}
+
+#endif
