@@ -1,5 +1,6 @@
 /* gdn_cpu_fast.c - vectorised twins of the Gated-DeltaNet rows; compiled once per instruction set (ISA). */
 #include "gdn/gdn.h"
+#include "gdn/gdn_math.h"
 #include "gpu/cpu_vec.h"
 
 #include <assert.h>
@@ -36,36 +37,14 @@ static void conv(const void *args, uint32_t first, uint32_t n, struct cpu_scratc
     }
 }
 
-static float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
-
-static float log_decay(const struct gdn_mix_args *a, const struct gdn_block *b, uint32_t h, uint32_t t)
-{
-    return AT(const float, b->a)[h] * softplus(AT(const float, a->alpha)[(size_t)t * b->n_v + h] + AT(const float, b->dt)[h]);
-}
-
 static void load_qk(const struct gdn_mix_args *a, const struct gdn_block *b, uint32_t h, uint32_t t, float *q, float *k)
 {
-    const float *row = AT(const float, a->qkv) + (size_t)t * b->width, *qr = row + (size_t)(h % b->n_k) * b->dim,
-                *kr = qr + (size_t)b->n_k * b->dim;
-    float qs = 1.0f / sqrtf(v_dot(qr, qr, b->dim) + 1e-6f) / sqrtf((float)b->dim), ks = 1.0f / sqrtf(v_dot(kr, kr, b->dim) + 1e-6f);
+    const float *qr = gdn_q_row(a, b, h, t), *kr = qr + (size_t)b->n_k * b->dim;
+    float qs = gdn_q_scale(b, v_dot(qr, qr, b->dim)), ks = gdn_k_scale(v_dot(kr, kr, b->dim));
     for (uint32_t i = 0; i < b->dim; i++) {
         q[i] = qr[i] * qs;
         k[i] = kr[i] * ks;
     }
-}
-
-static const float *load_v(const struct gdn_mix_args *a, const struct gdn_block *b, uint32_t h, uint32_t t)
-{
-    return AT(const float, a->qkv) + (size_t)t * b->width + (2 * (size_t)b->n_k + h) * b->dim;
-}
-
-static void store_out(const struct gdn_mix_args *a, const struct gdn_block *b, uint32_t h, uint32_t t, const float *o)
-{
-    size_t at = ((size_t)t * b->n_v + h) * b->dim;
-    const float *norm = AT(const float, b->norm), *gate = AT(const float, a->gate) + at;
-    float r = 1.0f / sqrtf(v_dot(o, o, b->dim) / (float)b->dim + b->eps);
-    for (uint32_t i = 0; i < b->dim; i++)
-        AT(float, a->out)[at + i] = o[i] * r * norm[i] * gate[i];
 }
 
 /* y[j] = sum_i x[i] * S[i][j] for VEC * 4 columns at a time, so that the sums stay in registers */
@@ -106,8 +85,8 @@ static void step(const void *args, uint32_t first, uint32_t n, struct cpu_scratc
         float *S = AT(float, b->state) + (size_t)h * N * N;
         for (uint32_t t = 0; t < a->n_tok; t++) {
             load_qk(a, b, h, t, q, k);
-            const float *v = load_v(a, b, h, t);
-            float dec = expf(log_decay(a, b, h, t)), beta = AT(const float, a->beta)[(size_t)t * b->n_v + h];
+            const float *v = gdn_v_row(a, b, h, t);
+            float dec = expf(gdn_log_decay(a, b, h, t)), beta = gdn_beta(a, b, h, t);
             row_times(del, k, S, N);
             row_times(o, q, S, N);
             float qk = v_dot(q, k, N);
@@ -118,7 +97,7 @@ static void step(const void *args, uint32_t first, uint32_t n, struct cpu_scratc
             for (uint32_t i = 0; i < N; i++)
                 for (uint32_t j = 0; j < N; j++)
                     S[(size_t)i * N + j] = dec * S[(size_t)i * N + j] + k[i] * del[j];
-            store_out(a, b, h, t, o);
+            gdn_store(a, b, h, t, o, v_dot(o, o, N));
         }
     }
 }
@@ -137,13 +116,13 @@ static void chunk(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
             uint32_t C = MIN((uint32_t)GDN_CHUNK, a->n_tok - t0);
             for (uint32_t i = 0; i < C; i++) {
                 load_qk(a, b, h, t0 + i, q + i * N, k + i * N);
-                G[i] = (i ? G[i - 1] : 0) + log_decay(a, b, h, t0 + i);
+                G[i] = (i ? G[i - 1] : 0) + gdn_log_decay(a, b, h, t0 + i);
                 row_times(del + i * N, k + i * N, S, N);
                 row_times(o + i * N, q + i * N, S, N);
             }
             for (uint32_t i = 0; i < C; i++) {
-                const float *v = load_v(a, b, h, t0 + i);
-                float beta = AT(const float, a->beta)[(size_t)(t0 + i) * b->n_v + h], e = expf(G[i]);
+                const float *v = gdn_v_row(a, b, h, t0 + i);
+                float beta = gdn_beta(a, b, h, t0 + i), e = expf(G[i]);
                 float *di = del + i * N, *oi = o + i * N;
                 for (uint32_t j = 0; j < N; j++) {
                     di[j] = v[j] - e * di[j];
@@ -158,7 +137,7 @@ static void chunk(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
                     di[j] *= beta;
                 for (uint32_t l = 0; l <= i; l++)
                     v_axpy(oi, w[l] * v_dot(q + i * N, k + l * N, N), del + l * N, N);
-                store_out(a, b, h, t0 + i, oi);
+                gdn_store(a, b, h, t0 + i, oi, v_dot(oi, oi, N));
             }
             float e = expf(G[C - 1]);
             for (uint32_t l = 0; l < C; l++)

@@ -1,5 +1,6 @@
 /* gdn_ref.c - the Gated-DeltaNet rows in plain C, as spec page "model" section 3 writes them. */
 #include "gdn/gdn.h"
+#include "gdn/gdn_math.h"
 
 #include <assert.h>
 #include <math.h>
@@ -30,46 +31,22 @@ void gdn_conv_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
     }
 }
 
-static float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
+static float sum_squares(const float *x, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return (float)sum;
+}
 
-/* q and k of the key head that value head h is paired with (spec 3.4: h % n_k), normalised as in spec 3.3. */
 static void load_qk(const struct gdn_mix_args *a, const struct gdn_block *b, uint32_t h, uint32_t t, float *q, float *k)
 {
-    const float *row = AT(const float, a->qkv) + (size_t)t * b->width, *qr = row + (size_t)(h % b->n_k) * b->dim,
-                *kr = qr + (size_t)b->n_k * b->dim;
-    double qq = 0, kk = 0;
-    for (uint32_t i = 0; i < b->dim; i++) {
-        qq += (double)qr[i] * (double)qr[i];
-        kk += (double)kr[i] * (double)kr[i];
-    }
-    /* 1e-6 is added to the sum of squares, not to the mean */
-    float qs = 1.0f / sqrtf((float)qq + 1e-6f) / sqrtf((float)b->dim), ks = 1.0f / sqrtf((float)kk + 1e-6f);
+    const float *qr = gdn_q_row(a, b, h, t), *kr = qr + (size_t)b->n_k * b->dim;
+    float qs = gdn_q_scale(b, sum_squares(qr, b->dim)), ks = gdn_k_scale(sum_squares(kr, b->dim));
     for (uint32_t i = 0; i < b->dim; i++) {
         q[i] = qr[i] * qs;
         k[i] = kr[i] * ks;
     }
-}
-
-static const float *load_v(const struct gdn_mix_args *a, const struct gdn_block *b, uint32_t h, uint32_t t)
-{
-    return AT(const float, a->qkv) + (size_t)t * b->width + (2 * (size_t)b->n_k + h) * b->dim;
-}
-
-static float log_decay(const struct gdn_mix_args *a, const struct gdn_block *b, uint32_t h, uint32_t t)
-{
-    return AT(const float, b->a)[h] * softplus(AT(const float, a->alpha)[(size_t)t * b->n_v + h] + AT(const float, b->dt)[h]);
-}
-
-/* Spec 3.7 */
-static void store_out(const struct gdn_mix_args *a, const struct gdn_block *b, uint32_t h, uint32_t t, const float *o)
-{
-    size_t at = ((size_t)t * b->n_v + h) * b->dim;
-    double ss = 0;
-    for (uint32_t i = 0; i < b->dim; i++)
-        ss += (double)o[i] * (double)o[i];
-    float r = 1.0f / sqrtf((float)(ss / b->dim) + b->eps);
-    for (uint32_t i = 0; i < b->dim; i++)
-        AT(float, a->out)[at + i] = o[i] * r * AT(const float, b->norm)[i] * AT(const float, a->gate)[at + i];
 }
 
 /* Spec 3.5, token by token */
@@ -84,8 +61,8 @@ void gdn_step_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
         float *S = AT(float, b->state) + (size_t)h * N * N;
         for (uint32_t t = 0; t < a->n_tok; t++) {
             load_qk(a, b, h, t, q, k);
-            const float *v = load_v(a, b, h, t);
-            float dec = expf(log_decay(a, b, h, t)), beta = AT(const float, a->beta)[(size_t)t * b->n_v + h];
+            const float *v = gdn_v_row(a, b, h, t);
+            float dec = expf(gdn_log_decay(a, b, h, t)), beta = gdn_beta(a, b, h, t);
             for (uint32_t j = 0; j < N; j++) {
                 double r = 0;
                 for (uint32_t i = 0; i < N; i++) {
@@ -102,7 +79,7 @@ void gdn_step_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
                 }
                 o[j] = (float)sum;
             }
-            store_out(a, b, h, t, o);
+            gdn_store(a, b, h, t, o, sum_squares(o, N));
         }
     }
 }
@@ -122,11 +99,11 @@ void gdn_chunk_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
             uint32_t C = MIN((uint32_t)GDN_CHUNK, a->n_tok - t0);
             for (uint32_t i = 0; i < C; i++) {
                 load_qk(a, b, h, t0 + i, q + i * N, k + i * N);
-                G[i] = (i ? G[i - 1] : 0) + log_decay(a, b, h, t0 + i);
+                G[i] = (i ? G[i - 1] : 0) + gdn_log_decay(a, b, h, t0 + i);
             }
             for (uint32_t i = 0; i < C; i++) {
-                const float *v = load_v(a, b, h, t0 + i);
-                float beta = AT(const float, a->beta)[(size_t)(t0 + i) * b->n_v + h], e = expf(G[i]);
+                const float *v = gdn_v_row(a, b, h, t0 + i);
+                float beta = gdn_beta(a, b, h, t0 + i), e = expf(G[i]);
                 for (uint32_t j = 0; j < N; j++) {
                     double r = 0;
                     for (uint32_t m = 0; m < N; m++)
@@ -153,7 +130,7 @@ void gdn_chunk_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
                     }
                     o[i * N + j] = (float)sum;
                 }
-                store_out(a, b, h, t0 + i, o + i * N);
+                gdn_store(a, b, h, t0 + i, o + i * N, sum_squares(o + i * N, N));
             }
             for (uint32_t m = 0; m < N; m++)
                 for (uint32_t j = 0; j < N; j++) {
