@@ -25,7 +25,7 @@ void ngram_rows(const struct shape *s, const int32_t *id, uint64_t *rows)
 void ngram_gather(const struct shape *s, const struct ple_weights *w, const int32_t *past, const int32_t *ids, size_t n, float *out)
 {
     for (size_t t = 0; t < n; t++) {
-        int32_t recent[MAX_NGRAM], id[MAX_NGRAM];
+        int32_t recent[MAX_NGRAM] = { 0 }, id[MAX_NGRAM] = { 0 };
         uint64_t rows[MAX_PLE_HEADS];
         for (uint32_t k = 0; k < s->ple_ngram; k++)
             recent[k] = t >= k ? ids[t - k] : past[k - t - 1];
