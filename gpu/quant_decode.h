@@ -48,9 +48,9 @@ static const int8_t kvalues_e2m1x2[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -
 
 /* ---- scalars ---- */
 
-static inline void decode_f32(const uint8_t *src, float *y, size_t n) { memcpy(y, src, n * sizeof *y); }
+static inline void decode_f32(const uint8_t *restrict src, float *restrict y, size_t n) { memcpy(y, src, n * sizeof *y); }
 
-static inline void decode_f16(const uint8_t *src, float *y, size_t n)
+static inline void decode_f16(const uint8_t *restrict src, float *restrict y, size_t n)
 {
     size_t i = 0;
 #if defined(__F16C__)
@@ -61,7 +61,7 @@ static inline void decode_f16(const uint8_t *src, float *y, size_t n)
         y[i] = q_f16(src + 2 * i);
 }
 
-static inline void decode_bf16(const uint8_t *src, float *y, size_t n)
+static inline void decode_bf16(const uint8_t *restrict src, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         y[i] = q_bits((uint32_t)q_u16(src + 2 * i) << 16);
@@ -72,7 +72,7 @@ static inline void decode_bf16(const uint8_t *src, float *y, size_t n)
  * Nibble order of Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4: byte j holds weight j in its low half and weight j + 16 in its high half. */
 
 /* Q4_0   d f16 | qs[16]          w = d (nib - 8) */
-static inline void decode_q4_0(const uint8_t *b, float *y, size_t n)
+static inline void decode_q4_0(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 32, b += 18, y += 32) {
         float d = q_f16(b);
@@ -84,7 +84,7 @@ static inline void decode_q4_0(const uint8_t *b, float *y, size_t n)
 }
 
 /* Q4_1   d f16 | m f16 | qs[16]          w = d nib + m */
-static inline void decode_q4_1(const uint8_t *b, float *y, size_t n)
+static inline void decode_q4_1(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 32, b += 20, y += 32) {
         float d = q_f16(b), m = q_f16(b + 2);
@@ -96,7 +96,7 @@ static inline void decode_q4_1(const uint8_t *b, float *y, size_t n)
 }
 
 /* Q5_0   d f16 | qh u32 | qs[16]          w = d ((nib | bit i of qh << 4) - 16) */
-static inline void decode_q5_0(const uint8_t *b, float *y, size_t n)
+static inline void decode_q5_0(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 32, b += 22, y += 32) {
         float d = q_f16(b);
@@ -109,7 +109,7 @@ static inline void decode_q5_0(const uint8_t *b, float *y, size_t n)
 }
 
 /* Q5_1   d f16 | m f16 | qh u32 | qs[16]          w = d (nib | bit i of qh << 4) + m */
-static inline void decode_q5_1(const uint8_t *b, float *y, size_t n)
+static inline void decode_q5_1(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 32, b += 24, y += 32) {
         float d = q_f16(b), m = q_f16(b + 2);
@@ -122,7 +122,7 @@ static inline void decode_q5_1(const uint8_t *b, float *y, size_t n)
 }
 
 /* Q8_0   d f16 | qs i8[32]          w = d qs */
-static inline void decode_q8_0(const uint8_t *b, float *y, size_t n)
+static inline void decode_q8_0(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 32, b += 34, y += 32) {
         float d = q_f16(b);
@@ -132,7 +132,7 @@ static inline void decode_q8_0(const uint8_t *b, float *y, size_t n)
 }
 
 /* IQ4_NL   d f16 | qs[16]          w = d iq4nl[nib] */
-static inline void decode_iq4_nl(const uint8_t *b, float *y, size_t n)
+static inline void decode_iq4_nl(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 32, b += 18, y += 32) {
         float d = q_f16(b);
@@ -147,7 +147,7 @@ static inline void decode_iq4_nl(const uint8_t *b, float *y, size_t n)
 static inline float e8m0_half(uint32_t e) { return q_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23); }
 
 /* MXFP4   e u8 | qs[16]          w = 2^(e - 128) e2m1x2[nib] */
-static inline void decode_mxfp4(const uint8_t *b, float *y, size_t n)
+static inline void decode_mxfp4(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 32, b += 17, y += 32) {
         float d = e8m0_half(b[0]);
@@ -169,7 +169,7 @@ static inline float ue4m3_half(uint32_t x)
 }
 
 /* NVFP4 (64)   d ue4m3[4] | qs[32]          sub-block s of 16: byte j of its 8 holds weights j and j + 8 */
-static inline void decode_nvfp4(const uint8_t *b, float *y, size_t n)
+static inline void decode_nvfp4(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 64, b += 36, y += 64)
         for (int s = 0; s < 4; s++) {
@@ -183,7 +183,7 @@ static inline void decode_nvfp4(const uint8_t *b, float *y, size_t n)
 }
 
 /* Q1_0 (128)   d f16 | qs[16]          w = +d or -d by bit */
-static inline void decode_q1_0(const uint8_t *b, float *y, size_t n)
+static inline void decode_q1_0(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 128, b += 18, y += 128) {
         float d = q_f16(b);
@@ -193,7 +193,7 @@ static inline void decode_q1_0(const uint8_t *b, float *y, size_t n)
 }
 
 /* Q2_0 (64)   d f16 | qs[16]          w = d (q - 1), four 2-bit values a byte */
-static inline void decode_q2_0(const uint8_t *b, float *y, size_t n)
+static inline void decode_q2_0(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 64, b += 18, y += 64) {
         float d = q_f16(b);
@@ -206,7 +206,7 @@ static inline void decode_q2_0(const uint8_t *b, float *y, size_t n)
 
 /* Q2_K   scales[16] | qs[64] | d f16 | dmin f16          half h (128 weights), plane k: bits 2k of bytes 32h .. 32h+31
  *        w = d (S & 15) q - dmin (S >> 4), S of the sub-block of 16 */
-static inline void decode_q2_k(const uint8_t *b, float *y, size_t n)
+static inline void decode_q2_k(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 84, y += 256) {
         float d = q_f16(b + 80), dmin = q_f16(b + 82);
@@ -221,7 +221,7 @@ static inline void decode_q2_k(const uint8_t *b, float *y, size_t n)
 }
 
 /* Q3_K   hmask[32] | qs[64] | scales[12] | d f16          w = d sc (q - (high bit ? 0 : 4)) */
-static inline void decode_q3_k(const uint8_t *b, float *y, size_t n)
+static inline void decode_q3_k(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 110, y += 256) {
         float d = q_f16(b + 108);
@@ -246,7 +246,7 @@ static inline void k_scale_min(const uint8_t *S, int j, int *sc, int *mn)
 
 /* Q4_K   d f16 | dmin f16 | scales[12] | qs[128]          group j of 32: low or high nibbles of bytes 32 (j/2) ..
  *        w = d sc q - dmin mn */
-static inline void decode_q4_k(const uint8_t *b, float *y, size_t n)
+static inline void decode_q4_k(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 144, y += 256) {
         float d = q_f16(b), dmin = q_f16(b + 2);
@@ -265,7 +265,7 @@ static inline void decode_q4_k(const uint8_t *b, float *y, size_t n)
 }
 
 /* Q5_K   d f16 | dmin f16 | scales[12] | qh[32] | qs[128]          as Q4_K, plus 16 where bit j of qh[l] is set */
-static inline void decode_q5_k(const uint8_t *b, float *y, size_t n)
+static inline void decode_q5_k(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 176, y += 256) {
         float d = q_f16(b), dmin = q_f16(b + 2);
@@ -281,30 +281,35 @@ static inline void decode_q5_k(const uint8_t *b, float *y, size_t n)
     }
 }
 
+/* 16 weights of Q6_K: low bits from one half of ql, two high bits from qh; the shifts are constants at every call */
+static inline __attribute__((always_inline)) void q6_run(float *restrict y, const uint8_t *restrict ql, const uint8_t *restrict qh, int low, int high, float d)
+{
+    for (int l = 0; l < 16; l++)
+        y[l] = d * (float)(((ql[l] >> low & 15) | (qh[l] >> high & 3) << 4) - 32);
+}
+
 /* Q6_K   ql[128] | qh[64] | scales i8[16] | d f16          half h, row k of 32: low bits from ql, two high bits from qh
  *        w = d sc (q - 32) */
-static inline void decode_q6_k(const uint8_t *b, float *y, size_t n)
+static inline void decode_q6_k(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 210, y += 256) {
         float d = q_f16(b + 208);
-        for (int h = 0; h < 2; h++)
-            for (int k = 0; k < 4; k++) {
-                const uint8_t *ql = b + 64 * h + 32 * (k % 2), *qh = b + 128 + 32 * h;
-                const int8_t *sc = (const int8_t *)b + 192 + 8 * h + 2 * k;
-                float *o = y + 128 * h + 32 * k, d0 = d * (float)sc[0], d1 = d * (float)sc[1];
-                int low = 4 * (k / 2), high = 2 * k;
-                for (int l = 0; l < 16; l++)
-                    o[l] = d0 * (float)(((ql[l] >> low & 15) | (qh[l] >> high & 3) << 4) - 32);
-                for (int l = 16; l < 32; l++)
-                    o[l] = d1 * (float)(((ql[l] >> low & 15) | (qh[l] >> high & 3) << 4) - 32);
-            }
+        for (int h = 0; h < 4; h++) { /* half h / 2, left or right 16 of each row */
+            const uint8_t *ql = b + 64 * (h / 2) + 16 * (h % 2), *qh = b + 128 + 32 * (h / 2) + 16 * (h % 2);
+            const int8_t *sc = (const int8_t *)b + 192 + 8 * (h / 2) + h % 2;
+            float *o = y + 128 * (h / 2) + 16 * (h % 2);
+            q6_run(o, ql, qh, 0, 0, d * (float)sc[0]);
+            q6_run(o + 32, ql + 32, qh, 0, 2, d * (float)sc[2]);
+            q6_run(o + 64, ql, qh, 4, 4, d * (float)sc[4]);
+            q6_run(o + 96, ql + 32, qh, 4, 6, d * (float)sc[6]);
+        }
     }
 }
 
 /* ---- ternary ---- */
 
 /* TQ1_0   qs[48] | qh[4] | d f16          base-3 digits: digit k of byte B is (B 3^k mod 256) 3 >> 8 */
-static inline void decode_tq1_0(const uint8_t *b, float *y, size_t n)
+static inline void decode_tq1_0(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     static const uint8_t pow3[5] = { 1, 3, 9, 27, 81 };
     for (; n; n -= 256, b += 54, y += 256) {
@@ -319,7 +324,7 @@ static inline void decode_tq1_0(const uint8_t *b, float *y, size_t n)
 }
 
 /* TQ2_0   qs[64] | d f16          planes as Q2_K, w = d (q - 1) */
-static inline void decode_tq2_0(const uint8_t *b, float *y, size_t n)
+static inline void decode_tq2_0(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 66, y += 256) {
         float d = q_f16(b + 64);
@@ -353,7 +358,7 @@ static inline void quartet(float *y, float d, uint32_t grid, uint32_t signs)
 }
 
 /* IQ2_XXS   d f16 | 8 x (index u8[4], W u32)          d (0.5 + W >> 28) / 4, signs 7 bits of W per octet */
-static inline void decode_iq2_xxs(const uint8_t *b, float *y, size_t n)
+static inline void decode_iq2_xxs(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 66, y += 256) {
         float d = q_f16(b);
@@ -368,7 +373,7 @@ static inline void decode_iq2_xxs(const uint8_t *b, float *y, size_t n)
 }
 
 /* IQ2_XS   d f16 | qs u16[32] | scales[8]          9-bit index, 7-bit signs; scale nibble per 16 weights */
-static inline void decode_iq2_xs(const uint8_t *b, float *y, size_t n)
+static inline void decode_iq2_xs(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 74, y += 256) {
         float d = q_f16(b);
@@ -380,7 +385,7 @@ static inline void decode_iq2_xs(const uint8_t *b, float *y, size_t n)
 }
 
 /* IQ2_S   d f16 | qs[32] | signs[32] | qh[8] | scales[8]          10-bit index, 8 real sign bits */
-static inline void decode_iq2_s(const uint8_t *b, float *y, size_t n)
+static inline void decode_iq2_s(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 82, y += 256) {
         float d = q_f16(b);
@@ -392,7 +397,7 @@ static inline void decode_iq2_s(const uint8_t *b, float *y, size_t n)
 }
 
 /* IQ3_XXS   d f16 | qs[64] | W u32[8]          one index per 4 weights; scale and signs as IQ2_XXS */
-static inline void decode_iq3_xxs(const uint8_t *b, float *y, size_t n)
+static inline void decode_iq3_xxs(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 98, y += 256) {
         float d = q_f16(b);
@@ -410,7 +415,7 @@ static inline void decode_iq3_xxs(const uint8_t *b, float *y, size_t n)
 }
 
 /* IQ3_S   d f16 | qs[64] | qh[8] | signs[32] | scales[4]          9-bit index per 4 weights, d (1 + 2 s) */
-static inline void decode_iq3_s(const uint8_t *b, float *y, size_t n)
+static inline void decode_iq3_s(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 110, y += 256) {
         float d = q_f16(b);
@@ -431,7 +436,7 @@ static inline void octet_delta(float *y, float d, uint64_t grid, float delta)
 }
 
 /* IQ1_S   d f16 | qs[32] | qh u16[8]          11-bit index; scale and the sign of delta in qh */
-static inline void decode_iq1_s(const uint8_t *b, float *y, size_t n)
+static inline void decode_iq1_s(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 50, y += 256) {
         float d = q_f16(b);
@@ -445,7 +450,7 @@ static inline void decode_iq1_s(const uint8_t *b, float *y, size_t n)
 }
 
 /* IQ1_M   qs[32] | qh[16] | scales u16[4]          the block scale is the top nibbles of the four words */
-static inline void decode_iq1_m(const uint8_t *b, float *y, size_t n)
+static inline void decode_iq1_m(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 56, y += 256) {
         uint32_t c[4];
@@ -460,7 +465,7 @@ static inline void decode_iq1_m(const uint8_t *b, float *y, size_t n)
 }
 
 /* IQ4_XS   d f16 | scales_h u16 | scales_l[4] | qs[128]          6-bit scale per 32, nibbles as IQ4_NL */
-static inline void decode_iq4_xs(const uint8_t *b, float *y, size_t n)
+static inline void decode_iq4_xs(const uint8_t *restrict b, float *restrict y, size_t n)
 {
     for (; n; n -= 256, b += 136, y += 256) {
         float d = q_f16(b);
