@@ -494,7 +494,7 @@ static status read_shard(gguf *g, struct shard *f, struct err *e)
 
 static const char *file_kind(mode_t mode)
 {
-    return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+    return S_ISDIR(mode) ? "a directory (a checkpoint folder? convert it)" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
 /* A pipe must not block the open, hence O_NONBLOCK. */
