@@ -1,14 +1,12 @@
 /* gpu_cpu.c - the cpu backend: walks a list of calls with the thread team.
  *
- * All threads walk the list in step. The blocks of a call are taken from a counter; after a call every thread waits for the others, which is
- * the one barrier per dependency that the GPU backends have as well. */
+ * A call is a step of the team, its items are cut into blocks of the row's grain. */
 #define _GNU_SOURCE
 #include "gpu/gpu.h"
 #include "gpu/team.h"
 
 #include <assert.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +14,6 @@ struct gpu {
     team *team;
     enum cpu_isa isa;
     bool reference;
-    _Alignas(64) _Atomic uint32_t next[2]; /* next block of this call and, being reset, of the one after */
 };
 
 static enum cpu_isa isa_detect(void)
@@ -42,7 +39,7 @@ uint32_t gpu_cores_available(void)
 
 status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e)
 {
-    gpu *g = aligned_alloc(64, size_up(sizeof *g, 64));
+    gpu *g = calloc(1, sizeof *g);
     if (!g)
         return fail(e, ERR_NOMEM, "cpu device");
     *g = (gpu){ .isa = isa_detect(), .reference = p->reference };
@@ -98,29 +95,26 @@ void gpu_record(struct gpu_cmd *c, const struct gpu_kernel_table *t, uint32_t id
 }
 
 struct walk {
-    gpu *g;
+    const gpu *g;
     const struct gpu_cmd *c;
 };
 
-static void walk_list(void *ctx, uint32_t rank, team *t)
+static uint32_t call_blocks(void *ctx, uint32_t step)
 {
-    struct walk *w = ctx;
-    gpu *g = w->g;
-    for (uint32_t i = 0; i < w->c->n; i++) {
-        const struct gpu_call *call = &w->c->call[i];
-        const struct gpu_kernel *row = &call->table->row[call->id];
-        const gpu_row_fn *fast = call->table->fast[g->isa];
-        gpu_row_fn fn = !g->reference && fast && fast[call->id] ? fast[call->id] : row->ref;
-        uint32_t grain = row->grain, n_blocks = (call->n_items + grain - 1) / grain;
-        _Atomic uint32_t *next = &g->next[i & 1];
-        if (rank == 0) /* nobody touches the other counter before the barrier below */
-            atomic_store_explicit(&g->next[~i & 1], 0, memory_order_relaxed);
-        for (uint32_t b; (b = atomic_fetch_add_explicit(next, 1, memory_order_relaxed)) < n_blocks;) {
-            struct cpu_scratch s = { w->c->scratch + rank * w->c->scratch_n, w->c->scratch_n };
-            fn(call->args, b * grain, MIN(grain, call->n_items - b * grain), &s);
-        }
-        team_barrier(t);
-    }
+    const struct gpu_call *call = &((const struct walk *)ctx)->c->call[step];
+    uint32_t grain = call->table->row[call->id].grain;
+    return (call->n_items + grain - 1) / grain;
+}
+
+static void run_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
+{
+    const struct walk *w = ctx;
+    const struct gpu_call *call = &w->c->call[step];
+    const struct gpu_kernel *row = &call->table->row[call->id];
+    gpu_row_fn fast = w->g->reference ? NULL : call->table->fast[w->g->isa][call->id];
+    uint32_t first = block * row->grain;
+    struct cpu_scratch s = { w->c->scratch + rank * w->c->scratch_n, w->c->scratch_n };
+    (fast ? fast : row->ref)(call->args, first, MIN((uint32_t)row->grain, call->n_items - first), &s);
 }
 
 status gpu_submit(gpu *g, const struct gpu_cmd *c, struct err *e)
@@ -130,7 +124,6 @@ status gpu_submit(gpu *g, const struct gpu_cmd *c, struct err *e)
             *e = c->err;
         return c->err.code;
     }
-    g->next[0] = g->next[1] = 0;
-    team_run(g->team, walk_list, &(struct walk){ g, c });
+    team_run(g->team, c->n, call_blocks, run_block, &(struct walk){ g, c });
     return OK;
 }

@@ -1,6 +1,8 @@
-/* team.c - one pthread team; a counting barrier whose waiters spin for some microseconds and then sleep on a futex.
+/* team.c - one pthread team that takes blocks from a shared ticket.
  *
- * Between two kernels the wait is shorter than a system call; between two answers it may be seconds, and the cores belong to others. */
+ * The ticket is (sequence number of the step << 32 | blocks not yet taken). A thread takes a block by decrementing it; the thread that finishes the last
+ * block of a step publishes the next ticket. Only a thread that holds a block reads the job, and a job cannot end while a block is held, so a
+ * thread that comes late never sees a job that is gone. */
 #define _GNU_SOURCE
 #include "gpu/team.h"
 
@@ -9,27 +11,25 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /* About 20 us on a 3 GHz core: longer than the imbalance of two blocks, shorter than a scheduler tick. */
 enum { SPIN = 4000 };
 
-/* A generation that threads wait to see change. */
-struct gate {
-    _Atomic uint32_t gen;
-    _Atomic uint32_t sleepers;
-};
-
 struct team {
+    _Alignas(64) _Atomic uint64_t ticket;
+    _Alignas(64) _Atomic uint32_t done;  /* finished blocks of the step */
+    _Alignas(64) _Atomic uint32_t seq;   /* upper half of the ticket, for sleeping on */
+    _Atomic uint32_t sleepers;
+    _Atomic bool stop;
     uint32_t n;
     pthread_t *thread;
-    _Alignas(64) struct gate start;   /* a new job, or the end */
-    _Alignas(64) struct gate barrier;
-    _Alignas(64) _Atomic uint32_t arrived;
-    team_fn fn;
+    /* the job; written before its first ticket, stable while a block is held */
+    _Alignas(64) uint32_t step, n_steps, n_blocks;
+    _Atomic bool running;
+    team_count_fn count;
+    team_block_fn block;
     void *ctx;
-    bool stop;
 };
 
 struct member {
@@ -44,60 +44,89 @@ static void relax(void)
 #endif
 }
 
-static void gate_open(struct gate *g)
+static void publish(team *t, uint32_t n_blocks)
 {
-    atomic_fetch_add(&g->gen, 1);
-    if (atomic_load(&g->sleepers))
-        syscall(SYS_futex, &g->gen, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
+    uint32_t seq = atomic_load_explicit(&t->seq, memory_order_relaxed) + 1;
+    atomic_store(&t->ticket, (uint64_t)seq << 32 | n_blocks);
+    atomic_store(&t->seq, seq);
+    if (atomic_load(&t->sleepers))
+        syscall(SYS_futex, &t->seq, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
 }
 
-static void gate_wait(struct gate *g, uint32_t seen)
+/* Returns when the ticket no longer belongs to step number seq. */
+static void await(team *t, uint32_t seq)
 {
     for (int i = 0; i < SPIN; i++) {
-        if (atomic_load_explicit(&g->gen, memory_order_acquire) != seen)
+        if ((uint32_t)(atomic_load_explicit(&t->ticket, memory_order_acquire) >> 32) != seq)
             return;
         relax();
     }
-    atomic_fetch_add(&g->sleepers, 1);
-    while (atomic_load(&g->gen) == seen)
-        syscall(SYS_futex, &g->gen, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-    atomic_fetch_sub(&g->sleepers, 1);
+    atomic_fetch_add(&t->sleepers, 1);
+    while (atomic_load(&t->seq) == seq)
+        syscall(SYS_futex, &t->seq, FUTEX_WAIT_PRIVATE, seq, NULL, NULL, 0);
+    atomic_fetch_sub(&t->sleepers, 1);
 }
 
-void team_barrier(team *t)
+/* The last block of a step is done: the next step, or the end of the job */
+static void advance(team *t)
 {
-    if (t->n == 1)
-        return;
-    uint32_t seen = atomic_load(&t->barrier.gen);
-    if (atomic_fetch_add(&t->arrived, 1) == t->n - 1) {
-        atomic_store(&t->arrived, 0);
-        gate_open(&t->barrier);
+    if (++t->step < t->n_steps) {
+        t->n_blocks = t->count(t->ctx, t->step);
+        atomic_store_explicit(&t->done, 0, memory_order_relaxed);
+        publish(t, t->n_blocks);
     } else {
-        gate_wait(&t->barrier, seen);
+        atomic_store(&t->running, false);
+        publish(t, 0);
     }
+}
+
+/* Takes and computes one block; false when none is left of the current step, whose number is then in *seq. */
+static bool work(team *t, uint32_t rank, uint32_t *seq)
+{
+    uint64_t ticket = atomic_load_explicit(&t->ticket, memory_order_acquire);
+    do {
+        *seq = (uint32_t)(ticket >> 32);
+        if ((uint32_t)ticket == 0)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&t->ticket, &ticket, ticket - 1, memory_order_acq_rel, memory_order_acquire));
+    uint32_t n_blocks = t->n_blocks;
+    t->block(t->ctx, t->step, n_blocks - (uint32_t)ticket, rank);
+    if (atomic_fetch_add_explicit(&t->done, 1, memory_order_acq_rel) + 1 == n_blocks)
+        advance(t);
+    return true;
 }
 
 static void *member_main(void *arg)
 {
     struct member me = *(struct member *)arg;
+    uint32_t seq;
     free(arg);
-    for (uint32_t seen = 0;; seen++) {
-        gate_wait(&me.t->start, seen);
-        if (me.t->stop)
-            return NULL;
-        me.t->fn(me.t->ctx, me.rank, me.t);
-        team_barrier(me.t);
-    }
+    while (!atomic_load(&me.t->stop))
+        if (!work(me.t, me.rank, &seq) && !atomic_load(&me.t->stop))
+            await(me.t, seq);
+    return NULL;
 }
 
-void team_run(team *t, team_fn fn, void *ctx)
+void team_run(team *t, uint32_t n_steps, team_count_fn count, team_block_fn block, void *ctx)
 {
-    t->fn = fn;
+    uint32_t seq;
+    if (n_steps == 0)
+        return;
+    t->step = 0;
+    t->n_steps = n_steps;
+    t->count = count;
+    t->block = block;
     t->ctx = ctx;
-    if (t->n > 1)
-        gate_open(&t->start);
-    fn(ctx, 0, t);
-    team_barrier(t);
+    t->n_blocks = count(ctx, 0);
+    atomic_store_explicit(&t->done, 0, memory_order_relaxed);
+    atomic_store(&t->running, true);
+    publish(t, t->n_blocks);
+    for (;;)
+        if (!work(t, 0, &seq)) {
+            if (!atomic_load(&t->running))
+                return;
+            await(t, seq);
+        }
 }
 
 status team_open(team **out, uint32_t n_threads, struct err *e)
@@ -109,15 +138,12 @@ status team_open(team **out, uint32_t n_threads, struct err *e)
     t->thread = calloc(n_threads, sizeof *t->thread);
     if (!t->thread)
         goto nomem;
-    uint32_t want = n_threads;
-    t->n = want; /* before any member runs: barriers count it */
-    for (uint32_t i = 1; i < want; i++) {
+    for (; t->n < n_threads; t->n++) {
         struct member *m = malloc(sizeof *m);
         if (m)
-            *m = (struct member){ t, i };
-        if (!m || pthread_create(&t->thread[i], NULL, member_main, m)) {
+            *m = (struct member){ t, t->n };
+        if (!m || pthread_create(&t->thread[t->n], NULL, member_main, m)) {
             free(m);
-            t->n = i; /* close what exists: members wait at the start gate and have not passed a barrier yet */
             goto nomem;
         }
     }
@@ -132,9 +158,8 @@ void team_close(team *t)
 {
     if (!t)
         return;
-    t->stop = true;
-    if (t->n > 1)
-        gate_open(&t->start);
+    atomic_store(&t->stop, true);
+    publish(t, 0);
     for (uint32_t i = 1; i < t->n; i++)
         pthread_join(t->thread[i], NULL);
     free(t->thread);
