@@ -1,35 +1,132 @@
-# hayate: `make help` lists the targets.
-CC   ?= cc
-MODE ?= release
-B    := build/$(MODE)
-DEMO ?= tests/models/tiny-man.gguf
+# hayate: `make help` lists the targets. Plain `make` needs a C compiler and the packages of DEV.
+CC     ?= cc
+MODE   ?= release
+B      := build/$(MODE)
+PREFIX ?= /usr/local
+# The model compiled into the binary; `make DEMO=` builds without one.
+DEMO   ?= tests/models/tiny-man.gguf
 
-WARN         := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wmissing-prototypes -Wvla -Wundef
-OPT_release  := -O2 -g
-OPT_asan     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-LIBS         := -lxxhash -lutf8proc -ljansson -lpthread -lm
-CC_ALL       := $(CC) -std=gnu11 -I. $(WARN) $(OPT_$(MODE)) -ffp-contract=off $(CFLAGS)
+DEV   := libxxhash-dev libutf8proc-dev libjansson-dev
+CHECK := $(DEV) zstd jq cppcheck shellcheck clang libclang-rt-14-dev
 
-SRC   := $(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c)
-OBJ   := $(SRC:%.c=$(B)/%.o)
-UNIT  := $(patsubst tests/%.c,$(B)/tests/%.ran,$(wildcard tests/unit_*.c tests/prop_*.c))
+WARN        := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wmissing-prototypes -Wvla -Wundef
+OPT_release := -O2 -g
+OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+LIBS        := -lxxhash -lutf8proc -ljansson -lpthread -lm
+CC_ALL      := $(CC) -std=gnu11 -I. $(WARN) $(OPT_$(MODE)) $(CFLAGS)
+# Contraction is off in the references, so that they compute what they say, and on in the twins.
+REF         := -ffp-contract=off
+FAST        := -O3 -ffp-contract=fast -Wno-psabi
 
-all: $(B)/hayate             ## build the program (default)
-$(B)/%.o: %.c $(B)/flags
-	@mkdir -p $(@D)
-	$(CC_ALL) -MMD -MP -c $< -o $@
+# Vectorised twins (*_fast.c) are compiled once per instruction set; the program chooses at start.
+ISAS := base
+ifneq (,$(findstring x86_64,$(shell $(CC) -dumpmachine)))
+ISAS   += avx2 avx512
+CC_ALL += -DHAVE_X86_ISAS
+endif
+ISA_base   := -DISA=base
+ISA_avx2   := -DISA=avx2 -mavx2 -mfma -mf16c
+ISA_avx512 := -DISA=avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprefer-vector-width=512
+
+SRC_FAST := $(wildcard model/*_fast.c qsa/*_fast.c gdn/*_fast.c gpu/*_fast.c)
+SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c))
+OBJ      := $(SRC:%.c=$(B)/%.o) $(foreach i,$(ISAS),$(SRC_FAST:%.c=$(B)/%.$(i).o))
+UNIT     := $(patsubst tests/%.c,$(B)/tests/%.ran,$(wildcard tests/unit_*.c tests/prop_*.c))
+FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
+# Test models that are shipped as a difference against another one, or packed
+MODELS   := build/models/tiny-zoo.gguf build/models/tiny-lowbit.gguf
+
+all: hayate                  ## build the program (default)
+hayate: build/release/hayate
+	@ln -sf $< $@
+
+demo: dev-packages           ## install what is missing, build, summarise a sample page with the demo model
+	@$(MAKE) --no-print-directory hayate
+	@echo '$$ ./hayate tests/data/sample-page.txt'; ./hayate tests/data/sample-page.txt
+
+check: check-packages        ## the whole test suite, without and with sanitizers; installs what it needs when root
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory tests
+	@$(MAKE) --no-print-directory MODE=asan tests
+
+# What `check` runs for one MODE
+tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
+	tests/golden.sh $(B)/hayate
+	tests/e2e.sh $(B)/hayate
+
+asan:                        ## the tests under the address and undefined-behaviour sanitizers
+	$(MAKE) MODE=asan tests
+
+lint: $(B)/flags             ## include direction, shell scripts, static analysis
+	tests/lint.sh
+
+FUZZ_SECONDS ?= 600
+fuzz: $(FUZZERS:%=build/fuzz/fuzz_%) ## libFuzzer on every target, FUZZ_SECONDS (600) each
+	set -e; for t in $(FUZZERS); do mkdir -p build/fuzz/corpus_$$t; \
+	  build/fuzz/fuzz_$$t -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/ -timeout=20 -rss_limit_mb=4096 build/fuzz/corpus_$$t tests/corpus/$$t; done
+
+install: hayate              ## copy the program to DESTDIR/PREFIX/bin
+	install -D -m 755 build/release/hayate $(DESTDIR)$(PREFIX)/bin/hayate
+uninstall:                   ## remove it from there
+	rm -f $(DESTDIR)$(PREFIX)/bin/hayate
+clean:                       ## remove everything built
+	rm -rf build hayate
+help:                        ## this list
+	@awk -F ':.*## ' '/^[a-z ]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+dev-packages:
+	@command -v $(CC) >/dev/null || tests/need.sh gcc libc6-dev
+	@tests/need.sh $(DEV)
+check-packages:
+	@command -v $(CC) >/dev/null || tests/need.sh gcc libc6-dev
+	@tests/need.sh $(CHECK)
+
 $(B)/hayate: $(B)/main.o $(OBJ)
 	$(CC_ALL) $^ -o $@ $(LIBS)
+$(B)/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC_ALL) $(REF) -MMD -MP -c $< -o $@
+define isa_rule
+$(B)/%.$(1).o: %.c $(B)/flags
+	@mkdir -p $$(@D)
+	$$(CC_ALL) $$(FAST) $$(ISA_$(1)) -MMD -MP -c $$< -o $$@
+endef
+$(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
+# .incbin is invisible to -MMD
+$(B)/model/demo.o: CC_ALL += $(if $(DEMO),-DDEMO_FILE='"$(DEMO)"')
+$(B)/model/demo.o: $(DEMO)
+# The commit, for --version and the record of a benchmark; rewritten only when it changes
+$(B)/main.o $(B)/model/cmd_bench.o: CC_ALL += -include $(B)/version.h
+$(B)/main.o $(B)/model/cmd_bench.o: $(B)/version.h
+$(B)/version.h: FORCE
+	@mkdir -p $(@D)
+	@echo "#define HAYATE_COMMIT \"$$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)\"" > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+$(B)/tests/fuzz_%: tests/fuzz_%.c $(OBJ)
+	@mkdir -p $(@D)
+	$(CC_ALL) $(REF) -DFUZZ_REPLAY -MMD -MP $(filter %.c %.o,$^) -o $@ $(LIBS)
+$(B)/tests/fuzz_%.ran: $(B)/tests/fuzz_%
+	$< $(wildcard tests/corpus/$*/*) && touch $@
 $(B)/tests/%: tests/%.c $(OBJ)
 	@mkdir -p $(@D)
-	$(CC_ALL) -MMD -MP $(filter %.c %.o,$^) -o $@ $(LIBS)
-$(B)/tests/%.ran: $(B)/tests/%
+	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o,$^) -o $@ $(LIBS)
+$(B)/tests/%.ran: $(B)/tests/% $(MODELS)
 	$< && touch $@
+build/fuzz/fuzz_%: tests/fuzz_%.c gpu/base.c gpu/quant.c model/gguf.c model/shape.c model/tokenizer.c model/utf8.c $(wildcard model/*.h gpu/*.h)
+	@mkdir -p $(@D)
+	clang -std=gnu11 -I. -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) -o $@ -lxxhash -lutf8proc -lm
+
+build/models/tiny-zoo.gguf: tests/models/tiny-zoo.gguf.zst tests/models/tiny-man.gguf
+build/models/tiny-lowbit.gguf: tests/models/tiny-lowbit.gguf.zst build/models/tiny-zoo.gguf
+build/models/%.gguf:
+	@mkdir -p $(@D)
+	zstd -q -d -f --long=27 $(if $(word 2,$^),--patch-from=$(word 2,$^)) $< -o $@
+
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC_ALL)' | cmp -s - $@ || echo '$(CC_ALL)' > $@
+	@echo '$(CC_ALL) $(DEMO)' | cmp -s - $@ || echo '$(CC_ALL) $(DEMO)' > $@
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all FORCE
+.PHONY: all demo check tests asan lint fuzz install uninstall clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d)

@@ -20,6 +20,7 @@ enum kv_type { KV_F16, KV_F32 };
 
 struct model_params {
     uint32_t n_threads; /* 0: the cores this process may use */
+    bool reference;     /* plain C reference of every row instead of its fast twin: for tests */
 };
 struct session_params {
     size_t n_ctx;       /* positions */
@@ -36,6 +37,7 @@ const gguf *model_gguf(const model *m);
 const struct shape *model_shape(const model *m);
 tokenizer *model_tokenizer(model *m);
 uint32_t model_threads(const model *m);
+const char *model_isa(const model *m); /* instruction set the cpu rows use */
 bool model_is_demo(const model *m);
 bool model_has_demo(void); /* whether this binary carries one */
 /* "FILE: what, expected what" warnings gathered while binding; "" when none */

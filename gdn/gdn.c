@@ -1,0 +1,49 @@
+/* gdn.c - the layer as a list of calls, and its table of rows. */
+#include "gdn/gdn.h"
+
+#include "gpu/gpu_kernels.h"
+
+#define KERNEL KERNEL_CHECK
+#include "gdn/gdn_kernels.def"
+#undef KERNEL
+
+static const struct gpu_kernel rows[GDN_K_COUNT] = {
+#define KERNEL KERNEL_ROW
+#include "gdn/gdn_kernels.def"
+#undef KERNEL
+};
+
+FAST_DECLARE(gdn_fast);
+const struct gpu_kernel_table gdn_kernels = { rows, FAST_TABLES(gdn_fast), GDN_K_COUNT };
+
+size_t gdn_state_floats(const struct gdn_dims *d)
+{
+    return (size_t)d->n_v * d->dim * d->dim + (size_t)(d->taps - 1) * gdn_width(d);
+}
+
+/* q, k, v, del, o and what S predicts: six [GDN_CHUNK, dim] blocks; k.k and q.k: two [GDN_CHUNK, GDN_CHUNK]; four vectors. */
+size_t gdn_scratch_floats(const struct gdn_dims *d)
+{
+    return 6 * (size_t)GDN_CHUNK * d->dim + 2 * (size_t)GDN_CHUNK * GDN_CHUNK + 4 * (size_t)GDN_CHUNK;
+}
+
+void gdn_scratch_take(struct gdn_scratch *s, struct arena *a, const struct gdn_dims *d, size_t n_tok)
+{
+    size_t width = gdn_width(d), v = (size_t)d->n_v * d->dim;
+    s->raw = ADDR(arena_take(a, n_tok * width, sizeof(float)));
+    s->conv = ADDR(arena_take(a, n_tok * width, sizeof(float)));
+    s->gate = ADDR(arena_take(a, n_tok * v, sizeof(float)));
+    s->beta = ADDR(arena_take(a, n_tok * d->n_v, sizeof(float)));
+    s->alpha = ADDR(arena_take(a, n_tok * d->n_v, sizeof(float)));
+    s->mixed = ADDR(arena_take(a, n_tok * v, sizeof(float)));
+}
+
+void gdn_record(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr u, uint32_t n_tok,
+                enum gdn_phase phase)
+{
+    gpu_matmul(c, l->in, COUNT_OF(l->in), u, d->n_embd, n_tok);
+    CALL(c, gdn_kernels, K_gdn_conv, gdn_width(d), struct gdn_conv_args, .block = ADDR(&l->block), .raw = s->raw, .out = s->conv, .n_tok = n_tok);
+    CALL(c, gdn_kernels, phase == GDN_DECODE ? K_gdn_step : K_gdn_chunk, d->n_v, struct gdn_mix_args, .block = ADDR(&l->block), .qkv = s->conv,
+         .gate = s->gate, .beta = s->beta, .alpha = s->alpha, .out = s->mixed, .n_tok = n_tok);
+    gpu_matmul(c, &l->out, 1, s->mixed, d->n_v * d->dim, n_tok);
+}

@@ -1,0 +1,48 @@
+/* gdn.h - the Gated-DeltaNet layer: short convolution, gated delta rule, output norm and gate. Mathematics: spec page "model" section 3;
+ * the delta rule is that of Yang, Kautz, Hatamizadeh, "Gated Delta Networks" (2024). */
+#ifndef HAYATE_GDN_GDN_H
+#define HAYATE_GDN_GDN_H
+
+#include "gdn/gdn_args.h"
+#include "gpu/kernels.h"
+
+enum {
+#define KERNEL KERNEL_ID
+#include "gdn/gdn_kernels.def"
+#undef KERNEL
+    GDN_K_COUNT
+};
+#define KERNEL KERNEL_REF_PROTO
+#include "gdn/gdn_kernels.def"
+#undef KERNEL
+extern const struct gpu_kernel_table gdn_kernels;
+
+struct gdn_dims {
+    uint32_t n_embd, n_k, n_v, dim, taps;
+};
+static inline uint32_t gdn_width(const struct gdn_dims *d) { return (2 * d->n_k + d->n_v) * d->dim; }
+/* Recurrent state of one layer in floats: S and the convolution window. */
+size_t gdn_state_floats(const struct gdn_dims *d);
+/* Floats of thread scratch that the rows need. */
+size_t gdn_scratch_floats(const struct gdn_dims *d);
+
+/* Scratch shared by all layers of this kind, for n_tok rows. */
+struct gdn_scratch {
+    gpu_addr raw, conv, gate, beta, alpha, mixed;
+};
+void gdn_scratch_take(struct gdn_scratch *s, struct arena *a, const struct gdn_dims *d, size_t n_tok);
+
+/* One layer: its block and the products on both sides of the recurrence. */
+struct gdn_layer {
+    struct gdn_block block;
+    struct matmul_job in[4]; /* qkv, gate, beta, alpha */
+    struct matmul_job out;
+};
+
+enum gdn_phase { GDN_DECODE, GDN_PREFILL };
+/* y = GDN(u) for n_tok rows that follow the state, which moves on. Records only.
+ *   u [n_tok, n_embd] f32     y (= layer->out.y) [n_tok, n_embd] f32 */
+void gdn_record(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr u, uint32_t n_tok,
+                enum gdn_phase phase);
+
+#endif

@@ -1,0 +1,43 @@
+/* gdn_args.h - argument structs of the Gated-DeltaNet rows. */
+#ifndef HAYATE_GDN_ARGS_H
+#define HAYATE_GDN_ARGS_H
+
+#include "gpu/gpu_args.h"
+
+/* The layer block: what every row of one layer reads. K = key heads, H = value heads, N = head dim; width C = 2*K*N + H*N. */
+struct gdn_block {
+    gpu_addr conv;   /* [C, taps] f32, last tap = current token */
+    gpu_addr a;      /* [H] f32, = -exp(A_log) < 0 */
+    gpu_addr dt;     /* [H] f32 */
+    gpu_addr norm;   /* [N] f32, applied as it stands (no +1) */
+    gpu_addr state;  /* [H, N key, N value] f32 */
+    gpu_addr window; /* [taps - 1, C] f32: raw projections of the last tokens, oldest first */
+    uint32_t n_k, n_v, dim, taps;
+    uint32_t width;
+    float eps;
+};
+
+/* conv + silu over time per channel, then the window moves on. Items: channels. */
+struct gdn_conv_args {
+    gpu_addr block; /* struct gdn_block */
+    gpu_addr raw;   /* [n_tok, C] f32 */
+    gpu_addr out;   /* [n_tok, C] f32 */
+    uint32_t n_tok;
+    uint32_t reserved;
+};
+
+/* Recurrence, output norm and gate, for n_tok rows in order. gdn_step goes row by row (decode), gdn_chunk by chunks of GDN_CHUNK
+ * rows counted from row 0 (prefill). Items: value heads. */
+enum { GDN_CHUNK = 64 };
+struct gdn_mix_args {
+    gpu_addr block;
+    gpu_addr qkv;   /* [n_tok, C] f32 after conv */
+    gpu_addr gate;  /* [n_tok, H*N] f32: sigmoid(z) */
+    gpu_addr beta;  /* [n_tok, H] f32: sigmoid of the beta logits */
+    gpu_addr alpha; /* [n_tok, H] f32: decay logits */
+    gpu_addr out;   /* [n_tok, H*N] f32 */
+    uint32_t n_tok;
+    uint32_t reserved;
+};
+
+#endif

@@ -1,0 +1,59 @@
+/* gpu_args.h - argument structs of the shared rows, and the small structs in memory that they point to.
+ * Fixed-width scalars only, so that every compiler lays them out alike. */
+#ifndef HAYATE_GPU_ARGS_H
+#define HAYATE_GPU_ARGS_H
+
+#include "gpu/gpu.h"
+
+/* A weight matrix [n_out, n_in]: n_out rows of row_bytes, in the block format `type` (enum quant_id). */
+struct gpu_mat {
+    gpu_addr data;
+    uint64_t row_bytes;
+    uint32_t type;
+    uint32_t n_in, n_out;
+    uint32_t rows_per_expert; /* distance between two experts in rows; 0: not a bank of experts */
+};
+
+/* What a product does to its result before storing it. */
+enum gpu_act { ACT_NONE, ACT_SILU, ACT_SIGMOID, ACT_SIGMOID2 /* 2 * sigmoid */ };
+
+/* One product of a call: y[t][r] = act(scale * dot(w[r], x[t])). */
+struct matmul_job {
+    struct gpu_mat w;
+    gpu_addr y;        /* [n_tok, y_stride] f32 */
+    uint32_t y_stride; /* floats between two rows of y */
+    uint32_t act;      /* enum gpu_act */
+    float scale;
+    uint32_t reserved;
+};
+
+/* Several matrices that read the same x in one call. Items: the output rows of job 0, 1, ..., each job's count rounded up to
+ * MATMUL_GRAIN, so a block never straddles two jobs. */
+enum { MATMUL_GRAIN = 32 };
+struct matmul_args {
+    gpu_addr x;   /* [n_tok, x_stride] f32 */
+    gpu_addr job; /* [n_job] struct matmul_job */
+    uint32_t x_stride;
+    uint32_t n_job;
+    uint32_t n_tok;
+    uint32_t reserved;
+};
+
+/* The step block: what changes from step to step, in memory that the rows read. */
+struct gpu_step {
+    gpu_addr ids;  /* [n_tok] i32 */
+    gpu_addr rope; /* [3 + n_tok, rope_dim / 2] pairs (cos, sin) f32; entry j is for position pos - 3 + j */
+    uint32_t n_tok;
+    uint32_t pos;  /* position of row 0 */
+};
+
+/* out[t][s][i] = table[ids[t]][i] for every stream s: the start of the residual. Items: rows. */
+struct embed_args {
+    gpu_addr step;  /* struct gpu_step */
+    gpu_addr table; /* struct gpu_mat */
+    gpu_addr out;   /* [n_tok, n_stream, n_in] f32 */
+    uint32_t n_stream;
+    uint32_t reserved;
+};
+
+#endif

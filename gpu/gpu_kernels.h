@@ -1,0 +1,28 @@
+/* gpu_kernels.h - ids and table of the shared rows, and the calls that record them. */
+#ifndef HAYATE_GPU_GPU_KERNELS_H
+#define HAYATE_GPU_GPU_KERNELS_H
+
+#include "gpu/gpu_args.h"
+#include "gpu/kernels.h"
+
+enum {
+#define KERNEL KERNEL_ID
+#include "gpu/gpu_kernels.def"
+#undef KERNEL
+    GPU_K_COUNT
+};
+#define KERNEL KERNEL_REF_PROTO
+#include "gpu/gpu_kernels.def"
+#undef KERNEL
+extern const struct gpu_kernel_table gpu_kernels;
+
+/* Floats of thread scratch that the shared rows need for matrices of at most n_in columns. */
+size_t gpu_scratch_floats(uint32_t n_in);
+
+/* Records y = act(scale * W x) for the jobs of one call; see struct matmul_args. jobs is host-readable memory. */
+void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok);
+
+/* silu and sigmoid as the formulas have them; the one place that decides their form. */
+float act_apply(uint32_t act, float x);
+
+#endif

@@ -1,0 +1,58 @@
+/* gpu_ref.c - the shared rows in plain C: what every other form is compared with. */
+#include "gpu/gpu_kernels.h"
+#include "gpu/quant.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+float act_apply(uint32_t act, float x)
+{
+    switch (act) {
+    case ACT_SILU: return x / (1.0f + expf(-x));
+    case ACT_SIGMOID: return 1.0f / (1.0f + expf(-x));
+    case ACT_SIGMOID2: return 2.0f / (1.0f + expf(-x));
+    default: return x;
+    }
+}
+
+static void mat_row(const struct gpu_mat *w, uint64_t row, float *dst)
+{
+    quant_type(w->type)->decode(AT(const uint8_t, w->data) + row * w->row_bytes, dst, w->n_in);
+}
+
+void embed_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct embed_args *a = args;
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    const struct gpu_mat *w = AT(const struct gpu_mat, a->table);
+    (void)scratch;
+    for (uint32_t t = first; t < first + n; t++) {
+        float *r = AT(float, a->out) + (size_t)t * a->n_stream * w->n_in;
+        mat_row(w, (uint64_t)AT(const int32_t, step->ids)[t], r);
+        for (uint32_t s = 1; s < a->n_stream; s++)
+            memcpy(r + (size_t)s * w->n_in, r, w->n_in * sizeof *r);
+    }
+}
+
+void matmul_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct matmul_args *a = args;
+    const struct matmul_job *job = AT(const struct matmul_job, a->job);
+    while (first >= size_up(job->w.n_out, MATMUL_GRAIN)) { /* find the job this block belongs to */
+        first -= (uint32_t)size_up(job->w.n_out, MATMUL_GRAIN);
+        job++;
+    }
+    const struct gpu_mat *w = &job->w;
+    assert(scratch->n >= w->n_in);
+    for (uint32_t r = first; r < first + n && r < w->n_out; r++) {
+        mat_row(w, r, scratch->f);
+        for (uint32_t t = 0; t < a->n_tok; t++) {
+            const float *x = AT(const float, a->x) + (size_t)t * a->x_stride;
+            double sum = 0;
+            for (uint32_t i = 0; i < w->n_in; i++)
+                sum += (double)scratch->f[i] * (double)x[i];
+            AT(float, job->y)[(size_t)t * job->y_stride + r] = act_apply(job->act, job->scale * (float)sum);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+/* kernels.h - how a module turns its rows (*_kernels.def) into ids, prototypes and a table.
+ *
+ *     #define KERNEL_DEF "qsa/qsa_kernels.def"    is not possible in C, so each module's header repeats three short blocks; the
+ *     macros here keep them to a line each. */
+#ifndef HAYATE_GPU_KERNELS_H
+#define HAYATE_GPU_KERNELS_H
+
+#include "gpu/gpu.h"
+
+/* Symbols of the twins carry the instruction set they are compiled for: gpu_fast_avx2. */
+#define ISA_PASTE2(a, b) a##_##b
+#define ISA_PASTE(a, b) ISA_PASTE2(a, b)
+#ifndef ISA
+#define ISA base
+#endif
+#define ISA_NAME(stem) ISA_PASTE(stem, ISA)
+
+#if defined(HAVE_X86_ISAS)
+#define FAST_TABLES(stem) { stem##_base, stem##_avx2, stem##_avx512 }
+#define FAST_DECLARE(stem) extern const gpu_row_fn stem##_base[], stem##_avx2[], stem##_avx512[]
+#else
+#define FAST_TABLES(stem) { stem##_base, stem##_base, stem##_base }
+#define FAST_DECLARE(stem) extern const gpu_row_fn stem##_base[]
+#endif
+
+/* In a .def: KERNEL(id, argument struct, grain) */
+#define KERNEL_ID(id, args, grain) K_##id,
+#define KERNEL_REF_PROTO(id, args, grain) void id##_ref(const void *a, uint32_t first, uint32_t n, struct cpu_scratch *scratch);
+#define KERNEL_ROW(id, args, grain) { #id, id##_ref, sizeof(args), (grain) },
+#define KERNEL_CHECK(id, args, grain) \
+    _Static_assert(sizeof(args) <= GPU_ARGS_MAX && sizeof(args) % 8 == 0, #id ": argument block");
+
+/* Records a call: CALL(c, gpu_kernels, K_embed, n_items, struct embed_args, .step = ..., ...) */
+#define CALL(c, table, id, n_items, args_type, ...) \
+    gpu_record((c), &(table), (id), &(args_type){ __VA_ARGS__ }, sizeof(args_type), (n_items))
+
+#endif

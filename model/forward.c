@@ -1,0 +1,273 @@
+/* forward.c - one step of the model as a list of calls. Start reading here.
+ *
+ *     embed -> for every layer: [n-gram side path] -> mix -> GDN or QSA -> combine -> mix -> experts -> combine -> final mix -> head
+ *
+ * The residual is R[4][n_embd] per row. mix() reads it through a gated, normalised mean of the streams; combine() adds a
+ * block's output to every stream with its own weight. Mathematics: spec page "model" sections 1 to 6. */
+#include "model/forward.h"
+
+#include "gpu/gpu_kernels.h"
+#include "model/model_kernels.h"
+#include "model/ngram.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- recording ---- */
+
+/* u = mix(R) and, except in the final mixer, inj (spec 1.2) */
+static void mix(struct gpu_cmd *c, const struct forward *f, const struct hc_layer *h, uint32_t row0, uint32_t n_tok)
+{
+    const struct shape *s = f->shape;
+    uint32_t S = s->n_stream, D = s->n_embd, spans = (D + HC_SPAN - 1) / HC_SPAN;
+    gpu_addr residual = f->residual + (uint64_t)row0 * S * D * sizeof(float);
+    CALL(c, model_kernels, K_hc_norm, n_tok * S, struct hc_norm_args, .residual = residual, .gain = h->norm, .out = f->norm, .n_stream = S,
+         .n_embd = D, .eps = s->eps);
+    gpu_matmul(c, h->down, h->n_down, f->norm, S * D, n_tok); /* low = silu(Wd n / 4), inj = 2 sigmoid(Wi n / 4) */
+    gpu_matmul(c, &h->up, 1, f->low, s->hc_rank, n_tok);      /* gate = sigmoid(Wu low) */
+    CALL(c, model_kernels, K_hc_mean, n_tok * spans, struct hc_mean_args, .gate = f->gate, .norm = f->norm, .out = f->u, .n_stream = S, .n_embd = D);
+}
+
+/* R += inj * y */
+static void combine(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
+{
+    uint32_t S = f->shape->n_stream;
+    CALL(c, model_kernels, K_hc_combine, n_tok * S, struct hc_combine_args, .residual = f->residual, .inject = f->inject, .y = f->y, .n_stream = S,
+         .n_embd = f->shape->n_embd);
+}
+
+/* R += PLE(R, n-grams) (spec 2.5) */
+static void ple(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
+{
+    const struct shape *s = f->shape;
+    uint32_t width = s->n_stream * s->n_embd;
+    gpu_matmul(c, f->ple_in, 2, ADDR(f->ngram), s->ple_head * s->ple_row, n_tok);
+    CALL(c, model_kernels, K_ple_gate, n_tok * s->n_stream, struct ple_gate_args, .residual = f->residual, .key = f->ple_s.key, .value = f->ple_s.value,
+         .norm_key = f->ple_s.norm_key, .norm_query = f->ple_s.norm_query, .norm_conv = f->ple_s.norm_conv, .gv = f->ple_s.gv, .z = f->ple_s.z,
+         .n_stream = s->n_stream, .n_embd = s->n_embd, .eps = s->eps);
+    CALL(c, model_kernels, K_ple_conv, width, struct ple_conv_args, .z = f->ple_s.z, .gv = f->ple_s.gv, .conv = f->ple_s.conv,
+         .window = f->ple_s.window, .residual = f->residual, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = n_tok);
+}
+
+/* y = MoE(u) (spec 5) */
+static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
+{
+    const struct moe_block *b = &l->moe;
+    gpu_addr block = ADDR(b);
+    uint32_t most_active = MIN(b->n_expert, n_tok * b->n_used);
+    gpu_matmul(c, l->moe_in, COUNT_OF(l->moe_in), f->u, b->n_embd, n_tok);
+    CALL(c, model_kernels, K_moe_route, n_tok, struct moe_route_args, .block = block, .logits = f->moe_s.logits, .id = f->moe_s.id,
+         .weight = f->moe_s.weight);
+    CALL(c, model_kernels, K_moe_group, 1, struct moe_group_args, .block = block, .id = f->moe_s.id, .weight = f->moe_s.weight, .group = f->moe_s.group,
+         .expert = f->moe_s.expert, .start = f->moe_s.start, .row = f->moe_s.row, .share = f->moe_s.share, .cursor = f->moe_s.cursor, .n_tok = n_tok);
+    CALL(c, model_kernels, K_moe_gate_up, most_active * (uint32_t)size_up(b->ff, MOE_GRAIN), struct moe_gate_up_args, .block = block,
+         .group = f->moe_s.group, .expert = f->moe_s.expert, .start = f->moe_s.start, .row = f->moe_s.row, .u = f->u, .h = f->moe_s.h);
+    CALL(c, model_kernels, K_swiglu, n_tok, struct swiglu_args, .gate = f->moe_s.shared_gate, .up = f->moe_s.shared_up, .out = f->moe_s.shared_h,
+         .n = b->shared_ff);
+    CALL(c, model_kernels, K_moe_down, b->n_embd, struct moe_down_args, .block = block, .group = f->moe_s.group, .expert = f->moe_s.expert,
+         .start = f->moe_s.start, .row = f->moe_s.row, .share = f->moe_s.share, .h = f->moe_s.h, .shared_h = f->moe_s.shared_h,
+         .shared_gate = f->moe_s.shared_scalar, .y = f->y, .n_tok = n_tok);
+}
+
+void forward_embed(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
+{
+    CALL(c, gpu_kernels, K_embed, n_tok, struct embed_args, .step = ADDR(f->step), .table = ADDR(&f->w->token_embd), .out = f->residual,
+         .n_stream = f->shape->n_stream);
+}
+
+void forward_layer(struct gpu_cmd *c, const struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase)
+{
+    const struct forward_layer *l = &f->layer[il];
+    if ((int32_t)il == f->shape->ple_layer)
+        ple(c, f, n_tok);
+    mix(c, f, &l->hc_attn, 0, n_tok);
+    if (f->shape->is_qsa[il])
+        qsa_record(c, &l->qsa, &f->qsa_s, &f->qsa, ADDR(f->step), f->u, n_tok);
+    else
+        gdn_record(c, &l->gdn, &f->gdn_s, &f->gdn, f->u, n_tok, phase);
+    combine(c, f, n_tok);
+    mix(c, f, &l->hc_ffn, 0, n_tok);
+    moe(c, f, l, n_tok);
+    combine(c, f, n_tok);
+}
+
+void forward_head(struct gpu_cmd *c, const struct forward *f, uint32_t row0, uint32_t n_row)
+{
+    mix(c, f, &f->out_hc, row0, n_row);
+    gpu_matmul(c, &f->head, 1, f->u, f->shape->n_embd, n_row);
+}
+
+void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos, const int32_t *past)
+{
+    const struct shape *s = f->shape;
+    memcpy(f->ids, ids, n * sizeof *ids);
+    *f->step = (struct gpu_step){ .ids = ADDR(f->ids), .rope = ADDR(f->rope), .n_tok = n, .pos = (uint32_t)pos };
+    uint32_t half = s->rope_dim / 2;
+    for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++) {
+        float p = pos + j >= 3 ? (float)(pos + j - 3) : 0; /* entries before position 0 are never read */
+        for (uint32_t i = 0; i < half; i++) {
+            /* inverse frequency and angle in f32, as the reference has them (spec 4.2) */
+            float angle = p * powf(s->rope_base, -2.0f * (float)i / (float)s->rope_dim);
+            f->rope[(size_t)j * s->rope_dim + 2 * i] = cosf(angle);
+            f->rope[(size_t)j * s->rope_dim + 2 * i + 1] = sinf(angle);
+        }
+    }
+    if (s->ple_layer >= 0)
+        ngram_gather(s, &f->w->ple, past, ids, n, f->ngram);
+}
+
+/* ---- placing ---- */
+
+static struct matmul_job job(const struct gpu_mat *w, gpu_addr y, uint32_t act, float scale)
+{
+    return (struct matmul_job){ .w = *w, .y = y, .y_stride = w->n_out, .act = act, .scale = scale };
+}
+
+static void place_hc(const struct forward *f, struct hc_layer *h, const struct hc_weights *w)
+{
+    float scale = 1.0f / (float)f->shape->n_stream;
+    h->norm = w->norm;
+    h->n_down = 1;
+    h->down[0] = job(&w->down, f->low, ACT_SILU, scale);
+    if (w->inject.data)
+        h->down[h->n_down++] = job(&w->inject, f->inject, ACT_SIGMOID2, scale);
+    h->up = job(&w->up, f->gate, ACT_SIGMOID, 1);
+}
+
+static void place_gdn(const struct forward *f, struct gdn_layer *l, const struct gdn_weights *w, const struct layer_state *st)
+{
+    const struct gdn_dims *d = &f->gdn;
+    l->block = (struct gdn_block){ .conv = w->conv, .a = w->a, .dt = w->dt, .norm = w->norm, .state = st->gdn_state, .window = st->gdn_window,
+                                   .n_k = d->n_k, .n_v = d->n_v, .dim = d->dim, .taps = d->taps, .width = gdn_width(d), .eps = f->shape->eps };
+    l->in[0] = job(&w->qkv, f->gdn_s.raw, ACT_NONE, 1);
+    l->in[1] = job(&w->gate, f->gdn_s.gate, ACT_SIGMOID, 1);
+    l->in[2] = job(&w->beta, f->gdn_s.beta, ACT_SIGMOID, 1);
+    l->in[3] = job(&w->alpha, f->gdn_s.alpha, ACT_NONE, 1);
+    l->out = job(&w->out, f->y, ACT_NONE, 1);
+}
+
+static void place_qsa(const struct forward *f, struct qsa_layer *l, const struct qsa_weights *w, const struct layer_state *st, bool dense)
+{
+    const struct qsa_dims *d = &f->qsa;
+    l->block = (struct qsa_block){ .q_norm = w->q_norm, .k_norm = w->k_norm, .iq_norm = w->iq_norm, .ik_norm = w->ik_norm, .k = st->k, .v = st->v,
+                                   .pooled = st->pooled, .window = st->window, .n_head = d->n_head, .n_kv = d->n_kv, .dim = d->dim,
+                                   .rope_dim = d->rope_dim, .idx_head = d->idx_head, .idx_dim = d->idx_dim, .budget = dense ? 0 : d->budget,
+                                   .cap_blocks = f->cap_blocks, .kv_f32 = f->kv_f32, .eps = f->shape->eps };
+    l->in[0] = job(&w->q, f->qsa_s.qg, ACT_NONE, 1);
+    l->in[1] = job(&w->k, f->qsa_s.k, ACT_NONE, 1);
+    l->in[2] = job(&w->v, f->qsa_s.v, ACT_NONE, 1);
+    l->in[3] = job(&w->iq, f->qsa_s.iq, ACT_NONE, 1);
+    l->in[4] = job(&w->ik, f->qsa_s.ik, ACT_NONE, 1);
+    l->out = job(&w->out, f->y, ACT_NONE, 1);
+}
+
+static void place_moe(const struct forward *f, struct forward_layer *l, const struct moe_weights *w)
+{
+    const struct shape *s = f->shape;
+    l->moe = (struct moe_block){ .gate = w->gate, .up = w->up, .down = w->down, .shared_down = w->shared_down, .n_expert = s->n_expert,
+                                 .n_used = s->n_expert_used, .ff = s->expert_ff, .shared_ff = s->shared_ff, .n_embd = s->n_embd };
+    l->moe_in[0] = job(&w->router, f->moe_s.logits, ACT_NONE, 1);
+    l->moe_in[1] = job(&w->shared_gate, f->moe_s.shared_gate, ACT_NONE, 1);
+    l->moe_in[2] = job(&w->shared_up, f->moe_s.shared_up, ACT_NONE, 1);
+    l->moe_in[3] = job(&w->shared_scalar, f->moe_s.shared_scalar, ACT_SIGMOID, 1);
+}
+
+void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32)
+{
+    *f = (struct forward){ .shape = s, .w = w, .max_tok = max_tok, .kv_f32 = kv_f32, .cap_blocks = qsa_cap_blocks(n_ctx) };
+    f->gdn = (struct gdn_dims){ .n_embd = s->n_embd, .n_k = s->gdn_k_head, .n_v = s->gdn_v_head, .dim = s->gdn_dim, .taps = s->conv_taps };
+    f->qsa = (struct qsa_dims){ .n_embd = s->n_embd, .n_head = s->n_head, .n_kv = s->n_head_kv, .dim = s->head_dim, .rope_dim = s->rope_dim,
+                                .idx_head = s->idx_head, .idx_dim = s->idx_dim, .budget = s->idx_budget / QSA_RATIO };
+    /* All-row logits go through the head in strips of about 16 MB */
+    size_t strip = ((size_t)16 << 20) / ((size_t)s->n_vocab * sizeof(float));
+    f->max_logits = (uint32_t)MAX((size_t)1, MIN(strip, (size_t)MIN(max_tok, 64u)));
+}
+
+void forward_place(struct forward *f, struct arena *a, const struct layer_state *state, gpu_addr ple_window)
+{
+    const struct shape *s = f->shape;
+    size_t n = f->max_tok, D = s->n_embd, wide = s->n_stream * D, k = s->n_expert_used, E = s->n_expert;
+#define FLOATS(count) ADDR(arena_take(a, (count), sizeof(float)))
+    f->layer = arena_take(a, s->n_layer, sizeof *f->layer);
+    f->step = arena_take(a, 1, sizeof *f->step);
+    f->ids = arena_take(a, n, sizeof *f->ids);
+    f->rope = arena_take(a, (3 + n) * s->rope_dim, sizeof(float));
+    f->ngram = arena_take(a, n * s->ple_head * s->ple_row, sizeof(float));
+    f->residual = FLOATS(n * wide);
+    f->norm = FLOATS(n * wide);
+    f->gate = FLOATS(n * wide);
+    f->low = FLOATS(n * s->hc_rank);
+    f->inject = FLOATS(n * s->n_stream);
+    f->u = FLOATS(n * D);
+    f->y = FLOATS(n * D);
+    f->logits = FLOATS((size_t)f->max_logits * s->n_vocab);
+    /* The parts of a layer are never alive together: their scratch lies in the same place. */
+    size_t base = a->used, end = base;
+    gdn_scratch_take(&f->gdn_s, a, &f->gdn, n);
+    end = MAX(end, a->used);
+    a->used = base;
+    qsa_scratch_take(&f->qsa_s, a, &f->qsa, n, f->cap_blocks);
+    end = MAX(end, a->used);
+    a->used = base;
+    f->moe_s.logits = FLOATS(n * E);
+    f->moe_s.id = FLOATS(n * k);
+    f->moe_s.weight = FLOATS(n * k);
+    f->moe_s.group = ADDR(arena_take(a, 1, sizeof(struct moe_group)));
+    f->moe_s.expert = FLOATS(E);
+    f->moe_s.start = FLOATS(E + 1);
+    f->moe_s.row = FLOATS(n * k);
+    f->moe_s.share = FLOATS(n * k);
+    f->moe_s.cursor = FLOATS(E);
+    f->moe_s.h = FLOATS(n * k * s->expert_ff);
+    f->moe_s.shared_gate = FLOATS(n * s->shared_ff);
+    f->moe_s.shared_up = FLOATS(n * s->shared_ff);
+    f->moe_s.shared_h = FLOATS(n * s->shared_ff);
+    f->moe_s.shared_scalar = FLOATS(n);
+    end = MAX(end, a->used);
+    a->used = base;
+    f->ple_s.key = FLOATS(n * wide);
+    f->ple_s.value = FLOATS(n * D);
+    f->ple_s.gv = FLOATS(n * wide);
+    f->ple_s.z = FLOATS(n * wide);
+    a->used = MAX(end, a->used);
+#undef FLOATS
+    if (!a->base)
+        return;
+    for (uint32_t il = 0; il < s->n_layer; il++) {
+        struct forward_layer *l = &f->layer[il];
+        const struct layer_weights *w = &f->w->layer[il];
+        place_hc(f, &l->hc_attn, &w->hc_attn);
+        place_hc(f, &l->hc_ffn, &w->hc_ffn);
+        if (s->is_qsa[il])
+            place_qsa(f, &l->qsa, &w->qsa, &state[il], s->ratio[il] == 0);
+        else
+            place_gdn(f, &l->gdn, &w->gdn, &state[il]);
+        place_moe(f, l, &w->moe);
+    }
+    place_hc(f, &f->out_hc, &f->w->out_hc);
+    f->head = job(&f->w->output, f->logits, ACT_NONE, 1);
+    f->ple_in[0] = job(&f->w->ple.key, f->ple_s.key, ACT_NONE, 1);
+    f->ple_in[1] = job(&f->w->ple.value, f->ple_s.value, ACT_NONE, 1);
+    f->ple_s.window = ple_window;
+    f->ple_s.norm_key = f->w->ple.norm_key;
+    f->ple_s.norm_query = f->w->ple.norm_query;
+    f->ple_s.norm_conv = f->w->ple.norm_conv;
+    f->ple_s.conv = f->w->ple.conv;
+}
+
+size_t forward_thread_floats(const struct forward *f)
+{
+    const struct shape *s = f->shape;
+    uint32_t widest = MAX(s->n_stream * s->n_embd, MAX(s->n_head * s->head_dim, s->gdn_v_head * s->gdn_dim));
+    size_t n = gpu_scratch_floats(MAX(widest, s->ple_head * s->ple_row));
+    n = MAX(n, model_scratch_floats(s->n_embd, MAX(s->expert_ff, s->shared_ff)));
+    n = MAX(n, gdn_scratch_floats(&f->gdn));
+    n = MAX(n, qsa_scratch_floats(&f->qsa));
+    return size_up(n, 16);
+}
+
+uint32_t forward_max_calls(const struct forward *f)
+{
+    uint32_t strips = (f->max_tok + QSA_STRIP - 1) / QSA_STRIP;
+    return 16 + f->shape->n_layer * 24 + f->shape->n_qsa * 2 * strips;
+}

@@ -1,0 +1,122 @@
+/* model_args.h - argument structs of the rows that belong to no layer kind: hyper-connections, experts, n-gram side path. */
+#ifndef HAYATE_MODEL_ARGS_H
+#define HAYATE_MODEL_ARGS_H
+
+#include "gpu/gpu_args.h"
+
+/* n[t][s] = rms(R[t][s]; gain[s]), statistics per stream (spec 1.2 step 1). Items: n_tok * n_stream. */
+struct hc_norm_args {
+    gpu_addr residual; /* [n_tok, n_stream, n_embd] f32 */
+    gpu_addr gain;     /* [n_stream, n_embd] f32 */
+    gpu_addr out;      /* as residual */
+    uint32_t n_stream, n_embd;
+    float eps;
+    uint32_t reserved;
+};
+
+/* u[t][i] = mean over s of gate[t][s][i] * n[t][s][i] (spec 1.2 step 5). Items: n_tok * ceil(n_embd / HC_SPAN). */
+enum { HC_SPAN = 256 };
+struct hc_mean_args {
+    gpu_addr gate; /* [n_tok, n_stream, n_embd] f32, sigmoid applied */
+    gpu_addr norm; /* [n_tok, n_stream, n_embd] f32 */
+    gpu_addr out;  /* [n_tok, n_embd] f32 */
+    uint32_t n_stream, n_embd;
+};
+
+/* R[t][s] += inj[t][s] * y[t]. Items: n_tok * n_stream. */
+struct hc_combine_args {
+    gpu_addr residual; /* [n_tok, n_stream, n_embd] f32, in and out */
+    gpu_addr inject;   /* [n_tok, n_stream] f32 */
+    gpu_addr y;        /* [n_tok, n_embd] f32 */
+    uint32_t n_stream, n_embd;
+};
+
+/* ---- experts (spec 5) ---- */
+
+struct moe_block {
+    struct gpu_mat gate, up;   /* [n_expert * rows_per_expert, n_embd] */
+    struct gpu_mat down;       /* [n_expert * n_embd, ff] */
+    struct gpu_mat shared_down; /* [n_embd, shared_ff] */
+    uint32_t n_expert, n_used, ff, shared_ff, n_embd, reserved;
+};
+
+/* Router: the n_used largest logits (lower index among equals), softmax over them, ids ascending. Items: rows. */
+struct moe_route_args {
+    gpu_addr block;
+    gpu_addr logits; /* [n_tok, n_expert] f32 */
+    gpu_addr id;     /* [n_tok, n_used] u32 */
+    gpu_addr weight; /* [n_tok, n_used] f32 */
+};
+
+/* The (row, slot) pairs sorted by expert, rows ascending inside an expert. One item. */
+struct moe_group {
+    uint32_t n_active; /* experts that have a row, ascending in `expert` */
+};
+struct moe_group_args {
+    gpu_addr block;
+    gpu_addr id;     /* [n_tok, n_used] u32 */
+    gpu_addr weight; /* [n_tok, n_used] f32 */
+    gpu_addr group;  /* struct moe_group */
+    gpu_addr expert; /* [n_active] u32 */
+    gpu_addr start;  /* [n_active + 1] u32: first entry of each active expert */
+    gpu_addr row;    /* [n_tok * n_used] u32: entry -> row of the batch */
+    gpu_addr share;  /* [n_tok * n_used] f32: entry -> routing weight */
+    gpu_addr cursor; /* [n_expert] u32, working memory */
+    uint32_t n_tok;
+    uint32_t reserved;
+};
+
+/* h[entry][r] = silu(gate_e[r] . u) * (up_e[r] . u). Items: possible active experts * ff rounded up to MOE_GRAIN. */
+enum { MOE_GRAIN = 32 };
+struct moe_gate_up_args {
+    gpu_addr block;
+    gpu_addr group, expert, start, row;
+    gpu_addr u; /* [n_tok, n_embd] f32 */
+    gpu_addr h; /* [n_tok * n_used, ff] f32 */
+};
+
+/* y[t] = sum over its experts, ascending, of share * down_e h, plus shared_gate[t] * shared_down (silu(sg) * su).
+ * Items: output columns. The sum of a row has the same order whatever else is in the batch. */
+struct moe_down_args {
+    gpu_addr block;
+    gpu_addr group, expert, start, row, share;
+    gpu_addr h;
+    gpu_addr shared_h;    /* [n_tok, shared_ff] f32 */
+    gpu_addr shared_gate; /* [n_tok] f32: sigmoid(w . u) */
+    gpu_addr y;           /* [n_tok, n_embd] f32 */
+    uint32_t n_tok;
+    uint32_t reserved;
+};
+
+/* out[i] = silu(gate[i]) * up[i]. Items: n_tok; n values per item. */
+struct swiglu_args {
+    gpu_addr gate, up, out;
+    uint32_t n;
+    uint32_t reserved;
+};
+
+/* ---- n-gram side path (spec 2.5) ---- */
+
+/* Steps 2-6: gate per stream, gv = gate * value, z = rms(gv). Items: n_tok * n_stream. */
+struct ple_gate_args {
+    gpu_addr residual; /* [n_tok, n_stream, n_embd] f32 */
+    gpu_addr key;      /* [n_tok, n_stream, n_embd] f32 */
+    gpu_addr value;    /* [n_tok, n_embd] f32 */
+    gpu_addr norm_key, norm_query, norm_conv; /* [n_stream, n_embd] f32 gains */
+    gpu_addr gv;       /* [n_tok, n_stream, n_embd] f32 */
+    gpu_addr z;        /* [n_tok, n_stream, n_embd] f32 */
+    uint32_t n_stream, n_embd;
+    float eps;
+    uint32_t reserved;
+};
+
+/* Steps 7-9: dilated depthwise convolution over z, R += gv + silu(o); the window moves on. Items: channels n_stream * n_embd. */
+struct ple_conv_args {
+    gpu_addr z, gv;    /* [n_tok, width] f32 */
+    gpu_addr conv;     /* [width, taps] f32, last tap = current token */
+    gpu_addr window;   /* [(taps - 1) * dilation, width] f32: z of the last tokens, oldest first */
+    gpu_addr residual; /* [n_tok, width] f32, in and out */
+    uint32_t width, taps, dilation, n_tok;
+};
+
+#endif

@@ -1,0 +1,235 @@
+/* model_ref.c - the rows of model_kernels.def in plain C, as spec page "model" writes them. */
+#include "gpu/gpu_kernels.h"
+#include "gpu/quant.h"
+#include "model/model_kernels.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static float rms_scale(const float *x, uint32_t n, float eps)
+{
+    double ss = 0;
+    for (uint32_t i = 0; i < n; i++)
+        ss += (double)x[i] * (double)x[i];
+    return 1.0f / sqrtf((float)(ss / n) + eps);
+}
+
+void hc_norm_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct hc_norm_args *a = args;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        const float *x = AT(const float, a->residual) + (size_t)item * a->n_embd;
+        const float *gain = AT(const float, a->gain) + (size_t)(item % a->n_stream) * a->n_embd;
+        float *y = AT(float, a->out) + (size_t)item * a->n_embd, r = rms_scale(x, a->n_embd, a->eps);
+        for (uint32_t i = 0; i < a->n_embd; i++)
+            y[i] = x[i] * r * gain[i];
+    }
+}
+
+void hc_mean_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct hc_mean_args *a = args;
+    uint32_t spans = (a->n_embd + HC_SPAN - 1) / HC_SPAN;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t t = item / spans, from = item % spans * HC_SPAN;
+        size_t at = (size_t)t * a->n_stream * a->n_embd;
+        for (uint32_t i = from; i < MIN(from + HC_SPAN, a->n_embd); i++) {
+            float sum = 0;
+            for (uint32_t s = 0; s < a->n_stream; s++)
+                sum += AT(const float, a->gate)[at + (size_t)s * a->n_embd + i] * AT(const float, a->norm)[at + (size_t)s * a->n_embd + i];
+            AT(float, a->out)[(size_t)t * a->n_embd + i] = sum / (float)a->n_stream;
+        }
+    }
+}
+
+void hc_combine_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct hc_combine_args *a = args;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        float *r = AT(float, a->residual) + (size_t)item * a->n_embd, inj = AT(const float, a->inject)[item];
+        const float *y = AT(const float, a->y) + (size_t)(item / a->n_stream) * a->n_embd;
+        for (uint32_t i = 0; i < a->n_embd; i++)
+            r[i] += inj * y[i];
+    }
+}
+
+/* softmax over all experts, the largest n_used, divided by their sum == softmax over the chosen logits */
+void moe_route_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct moe_route_args *a = args;
+    const struct moe_block *b = AT(const struct moe_block, a->block);
+    (void)scratch;
+    for (uint32_t t = first; t < first + n; t++) {
+        const float *lg = AT(const float, a->logits) + (size_t)t * b->n_expert;
+        uint32_t *id = AT(uint32_t, a->id) + (size_t)t * b->n_used, n_id = 0;
+        float *w = AT(float, a->weight) + (size_t)t * b->n_used, sum = 0;
+        for (uint32_t e = 0; e < b->n_expert; e++) { /* insertion into a list sorted by logit, then index */
+            if (n_id == b->n_used && !(lg[e] > lg[id[n_id - 1]]))
+                continue;
+            uint32_t at = n_id < b->n_used ? n_id++ : n_id - 1;
+            for (; at > 0 && lg[e] > lg[id[at - 1]]; at--)
+                id[at] = id[at - 1];
+            id[at] = e;
+        }
+        float max = lg[id[0]];
+        for (uint32_t i = 1; i < n_id; i++) { /* ascending ids: the order of every later sum */
+            uint32_t e = id[i], at = i;
+            for (; at > 0 && id[at - 1] > e; at--)
+                id[at] = id[at - 1];
+            id[at] = e;
+        }
+        for (uint32_t i = 0; i < n_id; i++)
+            sum += w[i] = expf(lg[id[i]] - max);
+        for (uint32_t i = 0; i < n_id; i++)
+            w[i] /= sum;
+    }
+}
+
+void moe_group_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct moe_group_args *a = args;
+    const struct moe_block *b = AT(const struct moe_block, a->block);
+    const uint32_t *id = AT(const uint32_t, a->id);
+    uint32_t *cursor = AT(uint32_t, a->cursor), *expert = AT(uint32_t, a->expert), *start = AT(uint32_t, a->start);
+    uint32_t n_entry = a->n_tok * b->n_used, n_active = 0, sum = 0;
+    (void)first, (void)n, (void)scratch;
+    memset(cursor, 0, b->n_expert * sizeof *cursor);
+    for (uint32_t i = 0; i < n_entry; i++)
+        cursor[id[i]]++;
+    for (uint32_t e = 0; e < b->n_expert; e++) {
+        uint32_t count = cursor[e];
+        if (!count)
+            continue;
+        expert[n_active] = e;
+        start[n_active++] = cursor[e] = sum;
+        sum += count;
+    }
+    start[n_active] = sum;
+    AT(struct moe_group, a->group)->n_active = n_active;
+    for (uint32_t i = 0; i < n_entry; i++) {
+        uint32_t at = cursor[id[i]]++;
+        AT(uint32_t, a->row)[at] = i / b->n_used;
+        AT(float, a->share)[at] = AT(const float, a->weight)[i];
+    }
+}
+
+static void mat_row(const struct gpu_mat *w, uint64_t row, float *dst)
+{
+    quant_type(w->type)->decode(AT(const uint8_t, w->data) + row * w->row_bytes, dst, w->n_in);
+}
+
+static double dot(const float *a, const float *b, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+void moe_gate_up_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct moe_gate_up_args *a = args;
+    const struct moe_block *b = AT(const struct moe_block, a->block);
+    uint32_t pitch = (uint32_t)size_up(b->ff, MOE_GRAIN), active = first / pitch, r0 = first % pitch;
+    if (active >= AT(const struct moe_group, a->group)->n_active)
+        return;
+    const uint32_t *start = AT(const uint32_t, a->start) + active, *row = AT(const uint32_t, a->row);
+    uint64_t base = (uint64_t)AT(const uint32_t, a->expert)[active] * b->gate.rows_per_expert;
+    float *gate = scratch->f, *up = gate + b->n_embd;
+    assert(scratch->n >= 2 * (size_t)b->n_embd);
+    for (uint32_t r = r0; r < r0 + n && r < b->ff; r++) {
+        mat_row(&b->gate, base + r, gate);
+        mat_row(&b->up, base + r, up);
+        for (uint32_t i = start[0]; i < start[1]; i++) {
+            const float *u = AT(const float, a->u) + (size_t)row[i] * b->n_embd;
+            AT(float, a->h)[(size_t)i * b->ff + r] = act_apply(ACT_SILU, (float)dot(gate, u, b->n_embd)) * (float)dot(up, u, b->n_embd);
+        }
+    }
+}
+
+void moe_down_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct moe_down_args *a = args;
+    const struct moe_block *b = AT(const struct moe_block, a->block);
+    const uint32_t *start = AT(const uint32_t, a->start), *row = AT(const uint32_t, a->row);
+    uint32_t n_active = AT(const struct moe_group, a->group)->n_active;
+    float *w = scratch->f, *y = AT(float, a->y);
+    assert(scratch->n >= MAX(b->ff, b->shared_ff));
+    for (uint32_t r = first; r < first + n; r++) {
+        for (uint32_t t = 0; t < a->n_tok; t++)
+            y[(size_t)t * b->n_embd + r] = 0;
+        for (uint32_t x = 0; x < n_active; x++) {
+            mat_row(&b->down, (uint64_t)AT(const uint32_t, a->expert)[x] * b->n_embd + r, w);
+            for (uint32_t i = start[x]; i < start[x + 1]; i++)
+                y[(size_t)row[i] * b->n_embd + r] += AT(const float, a->share)[i] * (float)dot(w, AT(const float, a->h) + (size_t)i * b->ff, b->ff);
+        }
+        mat_row(&b->shared_down, r, w);
+        for (uint32_t t = 0; t < a->n_tok; t++)
+            y[(size_t)t * b->n_embd + r] +=
+                AT(const float, a->shared_gate)[t] * (float)dot(w, AT(const float, a->shared_h) + (size_t)t * b->shared_ff, b->shared_ff);
+    }
+}
+
+void swiglu_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct swiglu_args *a = args;
+    (void)scratch;
+    for (size_t i = (size_t)first * a->n; i < (size_t)(first + n) * a->n; i++)
+        AT(float, a->out)[i] = act_apply(ACT_SILU, AT(const float, a->gate)[i]) * AT(const float, a->up)[i];
+}
+
+void ple_gate_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct ple_gate_args *a = args;
+    uint32_t D = a->n_embd;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t s = item % a->n_stream;
+        size_t at = (size_t)item * D;
+        const float *R = AT(const float, a->residual) + at, *key = AT(const float, a->key) + at;
+        const float *val = AT(const float, a->value) + (size_t)(item / a->n_stream) * D;
+        const float *gk = AT(const float, a->norm_key) + (size_t)s * D, *gq = AT(const float, a->norm_query) + (size_t)s * D,
+                    *gc = AT(const float, a->norm_conv) + (size_t)s * D;
+        float *gv = AT(float, a->gv) + at, *z = AT(float, a->z) + at;
+        float rk = rms_scale(key, D, a->eps), rq = rms_scale(R, D, a->eps);
+        double sum = 0;
+        for (uint32_t i = 0; i < D; i++)
+            sum += (double)(key[i] * rk * gk[i]) * (double)(R[i] * rq * gq[i]);
+        float c = (float)(sum / sqrt((double)D));
+        /* sign(c) * sqrt(max(|c|, 1e-6)); sign(0) = 0 */
+        float b = c == 0 ? 0 : copysignf(sqrtf(fmaxf(fabsf(c), 1e-6f)), c), gate = act_apply(ACT_SIGMOID, b);
+        for (uint32_t i = 0; i < D; i++)
+            gv[i] = gate * val[i];
+        float rz = rms_scale(gv, D, a->eps);
+        for (uint32_t i = 0; i < D; i++)
+            z[i] = gv[i] * rz * gc[i];
+    }
+}
+
+void ple_conv_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct ple_conv_args *a = args;
+    const float *z = AT(const float, a->z), *w = AT(const float, a->conv);
+    float *win = AT(float, a->window), *R = AT(float, a->residual);
+    uint32_t past = (a->taps - 1) * a->dilation;
+    (void)scratch;
+    for (uint32_t t = 0; t < a->n_tok; t++)
+        for (uint32_t c = first; c < first + n; c++) {
+            float sum = 0;
+            for (uint32_t k = 0; k < a->taps; k++) {
+                uint32_t back = (a->taps - 1 - k) * a->dilation;
+                sum += w[c * a->taps + k] *
+                       (t >= back ? z[(size_t)(t - back) * a->width + c] : win[(size_t)(past + t - back) * a->width + c]);
+            }
+            size_t at = (size_t)t * a->width + c;
+            R[at] += AT(const float, a->gv)[at] + act_apply(ACT_SILU, sum);
+        }
+    for (uint32_t k = 0; k < past; k++) /* column k becomes the z of token n_tok - past + k */
+        memmove(win + (size_t)k * a->width + first,
+                (a->n_tok + k >= past ? z + (size_t)(a->n_tok + k - past) * a->width : win + (size_t)(a->n_tok + k) * a->width) + first,
+                n * sizeof *win);
+}

@@ -1,0 +1,66 @@
+/* qsa.h - the sparse-attention layer (QSA): K/V and pooled-key caches, indexer, block top-k, attention over the chosen blocks.
+ * Mathematics: spec page "model" section 4.
+ *
+ * A query at position p sees NB = (p + 1) / 4 complete blocks. It attends to the `budget` best of them by index score (all, when there are no
+ * more than that; among equal scores the lower block wins) and to the 0..3 tokens of the open block. */
+#ifndef HAYATE_QSA_QSA_H
+#define HAYATE_QSA_QSA_H
+
+#include "gpu/kernels.h"
+#include "qsa/qsa_args.h"
+
+enum {
+#define KERNEL KERNEL_ID
+#include "qsa/qsa_kernels.def"
+#undef KERNEL
+    QSA_K_COUNT
+};
+#define KERNEL KERNEL_REF_PROTO
+#include "qsa/qsa_kernels.def"
+#undef KERNEL
+extern const struct gpu_kernel_table qsa_kernels;
+
+struct qsa_dims {
+    uint32_t n_embd, n_head, n_kv, dim, rope_dim, idx_head, idx_dim;
+    uint32_t budget; /* blocks */
+};
+
+/* Cache sizes of one layer for n_ctx positions. */
+static inline uint32_t qsa_cap_blocks(size_t n_ctx) { return (uint32_t)((n_ctx + QSA_BLOCK - 1) / QSA_BLOCK); }
+size_t qsa_kv_bytes(const struct qsa_dims *d, size_t n_ctx, bool f32);     /* K plus V */
+size_t qsa_pooled_bytes(const struct qsa_dims *d, size_t n_ctx);
+static inline size_t qsa_window_floats(const struct qsa_dims *d) { return 3 * (size_t)d->idx_dim; }
+size_t qsa_scratch_floats(const struct qsa_dims *d); /* per thread */
+
+/* Where element (token t, dim d) of kv head j lies in a K or V cache of cap_blocks. */
+static inline size_t qsa_k_at(const struct qsa_block *b, uint32_t j, size_t t, uint32_t d)
+{
+    return ((size_t)j * b->cap_blocks + t / QSA_BLOCK) * QSA_BLOCK * b->dim + ((size_t)(d / 8) * QSA_BLOCK + t % QSA_BLOCK) * 8 + d % 8;
+}
+static inline size_t qsa_v_at(const struct qsa_block *b, uint32_t j, size_t t, uint32_t d)
+{
+    return ((size_t)j * b->cap_blocks + t / QSA_BLOCK) * QSA_BLOCK * b->dim + (size_t)d * QSA_BLOCK + t % QSA_BLOCK;
+}
+
+/* Scratch shared by all layers of this kind, for n_tok rows and cap_blocks of context. */
+struct qsa_scratch {
+    gpu_addr qg, k, v, iq, ik, scores, list, mixed;
+};
+void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_dims *d, size_t n_tok, uint32_t cap_blocks);
+
+struct qsa_layer {
+    struct qsa_block block;
+    struct matmul_job in[5]; /* q with gate, k, v, index q, index k; the last two only when block.budget > 0 */
+    struct matmul_job out;
+};
+
+/* y = QSA(u) for n_tok rows at positions step->pos ...; the caches grow by them. Records only.
+ *   u [n_tok, n_embd] f32     y (= layer->out.y) [n_tok, n_embd] f32 */
+void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
+                uint32_t n_tok);
+
+/* The min(budget, n) largest of scores[n] as ascending indices in out; among equals the lower index. Scores are >= 0 and not NaN.
+ * Returns how many. The one implementation of the block top-k. */
+uint32_t qsa_top_blocks(const float *scores, uint32_t n, uint32_t budget, uint32_t *out);
+
+#endif

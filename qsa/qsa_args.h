@@ -1,0 +1,73 @@
+/* qsa_args.h - argument structs of the sparse-attention rows.
+ *
+ * A block is 4 consecutive tokens of the sequence, counted from its first. K and V are cached in tiles of one block:
+ *
+ *     K [n_kv][block][dim / 8 pieces][4 tokens][8 dims]        V [n_kv][block][dim][4 tokens]
+ *
+ * so that a chosen block is one contiguous piece, a K operand of 16 keys is four pieces, and V needs no transpose. */
+#ifndef HAYATE_QSA_ARGS_H
+#define HAYATE_QSA_ARGS_H
+
+#include "gpu/gpu_args.h"
+
+enum { QSA_BLOCK = 4 };
+
+/* The layer block: what every row of one layer reads. */
+struct qsa_block {
+    gpu_addr q_norm, k_norm;   /* [dim] f32 gains */
+    gpu_addr iq_norm, ik_norm; /* [idx_dim] f32 gains */
+    gpu_addr k, v;             /* tiles of f16 or f32 */
+    gpu_addr pooled;           /* [cap_blocks, idx_dim] f32: pooled, normalised, roped key of every complete block */
+    gpu_addr window;           /* [3, idx_dim] f32: raw index keys of the last three tokens, oldest first */
+    uint32_t n_head, n_kv, dim, rope_dim;
+    uint32_t idx_head, idx_dim;
+    uint32_t budget;           /* blocks a query may choose; 0: dense layer, no indexer */
+    uint32_t cap_blocks;
+    uint32_t kv_f32;
+    float eps;
+};
+
+/* Norms and rope of q, k and the index query; k and v go to the cache. Items: rows. */
+struct qsa_prep_args {
+    gpu_addr block, step;
+    gpu_addr qg;   /* [n_tok, n_head, (q dim | gate dim)] f32; the q halves become normalised and roped */
+    gpu_addr k, v; /* [n_tok, n_kv, dim] f32 */
+    gpu_addr iq;   /* [n_tok, idx_head, idx_dim] f32, in and out; unused when budget = 0 */
+};
+
+/* Pooled key of every block that this step completes; then the window moves on. Items: n_tok / 4 + 1. */
+struct qsa_pool_args {
+    gpu_addr block, step;
+    gpu_addr ik; /* [n_tok, idx_dim] f32 raw */
+};
+
+/* scores[r][b] of rows row0 .. row0 + n_row - 1 against the complete blocks they see; nothing where all are chosen anyway.
+ * Items: n_row * ceil(cap_blocks / QSA_SCORE_GROUP). */
+enum { QSA_SCORE_GROUP = 256, QSA_STRIP = 32 };
+struct qsa_score_args {
+    gpu_addr block, step;
+    gpu_addr iq;     /* [n_tok, idx_head, idx_dim] f32 */
+    gpu_addr scores; /* [QSA_STRIP, cap_blocks] f32 */
+    uint32_t row0, n_row;
+};
+
+/* The chosen blocks of rows row0 ...: list[r] = { n, id, id, ... } ascending, or QSA_ALL alone. Items: n_row. */
+#define QSA_ALL UINT32_MAX
+struct qsa_select_args {
+    gpu_addr block, step;
+    gpu_addr scores;
+    gpu_addr list; /* [n_tok, 1 + budget] u32 */
+    uint32_t row0, n_row;
+};
+
+/* Attention over the chosen blocks and the open one, output gate. The softmax runs over the list in chunks of QSA_ATTEND_CHUNK blocks.
+ * Items: n_tok * n_kv. */
+enum { QSA_ATTEND_CHUNK = 32 };
+struct qsa_attend_args {
+    gpu_addr block, step;
+    gpu_addr qg;   /* as above */
+    gpu_addr list; /* as above */
+    gpu_addr out;  /* [n_tok, n_head, dim] f32 */
+};
+
+#endif

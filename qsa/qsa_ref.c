@@ -1,0 +1,242 @@
+/* qsa_ref.c - the sparse-attention rows in plain C, as spec page "model" section 4 writes them. */
+#include "qsa/qsa.h"
+
+#include "gpu/quant.h"
+
+#include <math.h>
+#include <string.h>
+
+/* x *= rsqrt(mean(x^2) + eps) * gain */
+static void rms_norm(float *x, uint32_t n, const float *gain, float eps)
+{
+    double ss = 0;
+    for (uint32_t i = 0; i < n; i++)
+        ss += (double)x[i] * (double)x[i];
+    float r = 1.0f / sqrtf((float)(ss / n) + eps);
+    for (uint32_t i = 0; i < n; i++)
+        x[i] *= r * gain[i];
+}
+
+/* Spec 4.2: rotate-half inside the first rope_dim dims; row is the step's table row of the position */
+static void rope(float *x, uint32_t rope_dim, const float *row)
+{
+    uint32_t half = rope_dim / 2;
+    for (uint32_t i = 0; i < half; i++) {
+        float c = row[2 * i], s = row[2 * i + 1], lo = x[i], hi = x[i + half];
+        x[i] = lo * c - hi * s;
+        x[i + half] = lo * s + hi * c;
+    }
+}
+
+static const float *rope_row(const struct gpu_step *step, uint32_t rope_dim, uint32_t pos)
+{
+    return AT(const float, step->rope) + (size_t)(pos + 3 - step->pos) * rope_dim;
+}
+
+static void cache_put(const struct qsa_block *b, gpu_addr cache, size_t at, float x)
+{
+    if (b->kv_f32)
+        AT(float, cache)[at] = x;
+    else
+        AT(uint16_t, cache)[at] = f32_to_f16(x);
+}
+
+static float cache_get(const struct qsa_block *b, gpu_addr cache, size_t at)
+{
+    return b->kv_f32 ? AT(const float, cache)[at] : f16_to_f32(AT(const uint16_t, cache)[at]);
+}
+
+/* Spec 4.1, 4.4 first half */
+void qsa_prep_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_prep_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    (void)scratch;
+    for (uint32_t t = first; t < first + n; t++) {
+        uint32_t pos = step->pos + t;
+        const float *table = rope_row(step, b->rope_dim, pos);
+        for (uint32_t h = 0; h < b->n_head; h++) {
+            float *q = AT(float, a->qg) + ((size_t)t * b->n_head + h) * 2 * b->dim;
+            rms_norm(q, b->dim, AT(const float, b->q_norm), b->eps);
+            rope(q, b->rope_dim, table);
+        }
+        for (uint32_t j = 0; j < b->n_kv; j++) {
+            float *k = AT(float, a->k) + ((size_t)t * b->n_kv + j) * b->dim;
+            const float *v = AT(const float, a->v) + ((size_t)t * b->n_kv + j) * b->dim;
+            rms_norm(k, b->dim, AT(const float, b->k_norm), b->eps);
+            rope(k, b->rope_dim, table);
+            for (uint32_t d = 0; d < b->dim; d++) {
+                cache_put(b, b->k, qsa_k_at(b, j, pos, d), k[d]);
+                cache_put(b, b->v, qsa_v_at(b, j, pos, d), v[d]);
+            }
+        }
+        for (uint32_t h = 0; b->budget && h < b->idx_head; h++) {
+            float *iq = AT(float, a->iq) + ((size_t)t * b->idx_head + h) * b->idx_dim;
+            rms_norm(iq, b->idx_dim, AT(const float, b->iq_norm), b->eps);
+            rope(iq, b->rope_dim, table);
+        }
+    }
+}
+
+/* Spec 4.4: pool -> norm -> rope at the block's first token. A block that straddles the start of the step finds its first keys in the window;
+ * it can only be block pos / 4, which is item 0, so item 0 may move the window when it is done. */
+void qsa_pool_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_pool_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    const float *ik = AT(const float, a->ik);
+    float *win = AT(float, b->window);
+    uint32_t N = b->idx_dim, end = step->pos + step->n_tok;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t block = step->pos / QSA_BLOCK + item;
+        if (block < end / QSA_BLOCK) {
+            float *pk = AT(float, b->pooled) + (size_t)block * N;
+            for (uint32_t i = 0; i < N; i++) {
+                float sum = 0;
+                for (uint32_t t = block * QSA_BLOCK; t < (block + 1) * QSA_BLOCK; t++)
+                    sum += t >= step->pos ? ik[(size_t)(t - step->pos) * N + i] : win[(size_t)(t + 3 - step->pos) * N + i];
+                pk[i] = sum / QSA_BLOCK;
+            }
+            rms_norm(pk, N, AT(const float, b->ik_norm), b->eps);
+            rope(pk, b->rope_dim, rope_row(step, b->rope_dim, block * QSA_BLOCK));
+        }
+        for (uint32_t k = 0; item == 0 && k < 3; k++) /* row k becomes the key of token end - 3 + k */
+            memmove(win + (size_t)k * N, step->n_tok + k >= 3 ? ik + (size_t)(step->n_tok + k - 3) * N : win + (size_t)(step->n_tok + k) * N,
+                    N * sizeof *win);
+    }
+}
+
+/* Spec 4.4: sum over heads of relu(iq . pk). The factor 1/sqrt(idx_dim) changes no choice and is left out. */
+void qsa_score_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_score_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    uint32_t groups = (b->cap_blocks + QSA_SCORE_GROUP - 1) / QSA_SCORE_GROUP;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t r = item / groups, from = item % groups * QSA_SCORE_GROUP, nb = (step->pos + a->row0 + r + 1) / QSA_BLOCK;
+        const float *iq = AT(const float, a->iq) + (size_t)(a->row0 + r) * b->idx_head * b->idx_dim;
+        float *score = AT(float, a->scores) + (size_t)r * b->cap_blocks;
+        for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++) {
+            const float *pk = AT(const float, b->pooled) + (size_t)blk * b->idx_dim;
+            float sum = 0;
+            for (uint32_t h = 0; h < b->idx_head; h++) {
+                double dot = 0;
+                for (uint32_t i = 0; i < b->idx_dim; i++)
+                    dot += (double)iq[h * b->idx_dim + i] * (double)pk[i];
+                sum += dot > 0 ? (float)dot : 0; /* NaN counts as 0 */
+            }
+            score[blk] = sum;
+        }
+    }
+}
+
+/* The bits of a float that is >= 0 order like the float. Four radix passes find the key of rank `budget`; a last sweep collects in index order. */
+uint32_t qsa_top_blocks(const float *scores, uint32_t n, uint32_t budget, uint32_t *out)
+{
+    uint32_t n_out = 0;
+    if (n <= budget) {
+        for (; n_out < n; n_out++)
+            out[n_out] = n_out;
+        return n_out;
+    }
+    uint32_t cut = 0, mask = 0, rank = budget; /* rank: how many of the keys that match cut under mask are chosen */
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        uint32_t count[256] = { 0 }, digit = 255;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t key;
+            memcpy(&key, &scores[i], sizeof key);
+            if ((key & mask) == cut)
+                count[key >> shift & 255]++;
+        }
+        for (; count[digit] < rank; digit--)
+            rank -= count[digit];
+        cut |= digit << shift;
+        mask |= 255u << shift;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t key;
+        memcpy(&key, &scores[i], sizeof key);
+        if (key > cut || (key == cut && rank && rank--))
+            out[n_out++] = i;
+    }
+    return n_out;
+}
+
+void qsa_select_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_select_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    (void)scratch;
+    for (uint32_t r = first; r < first + n; r++) {
+        uint32_t nb = (step->pos + a->row0 + r + 1) / QSA_BLOCK;
+        uint32_t *list = AT(uint32_t, a->list) + (size_t)(a->row0 + r) * (1 + (size_t)b->budget);
+        list[0] = nb <= b->budget ? QSA_ALL
+                                  : qsa_top_blocks(AT(const float, a->scores) + (size_t)r * b->cap_blocks, nb, b->budget, list + 1);
+    }
+}
+
+/* Position number i of the set that row t attends to: the chosen blocks ascending, then the open block. */
+struct chosen {
+    const uint32_t *id; /* NULL: all */
+    uint32_t n_block, n_tail, tail_at;
+};
+static struct chosen chosen_of(const struct qsa_block *b, const uint32_t *list, uint32_t pos)
+{
+    uint32_t nb = (pos + 1) / QSA_BLOCK;
+    bool all = !b->budget || nb <= b->budget;
+    return (struct chosen){ all ? NULL : list + 1, all ? nb : list[0], pos + 1 - nb * QSA_BLOCK, nb * QSA_BLOCK };
+}
+static size_t chosen_pos(const struct chosen *s, uint32_t i)
+{
+    uint32_t block = i / QSA_BLOCK;
+    if (block >= s->n_block)
+        return s->tail_at + (i - s->n_block * QSA_BLOCK);
+    return (size_t)(s->id ? s->id[block] : block) * QSA_BLOCK + i % QSA_BLOCK;
+}
+
+/* Spec 4.3. Two sweeps: the maximum, then weights, sum and output. */
+void qsa_attend_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_attend_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    uint32_t group = b->n_head / b->n_kv;
+    float scale = 1.0f / sqrtf((float)b->dim);
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t t = item / b->n_kv, j = item % b->n_kv, pos = step->pos + t;
+        struct chosen set = chosen_of(b, AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget), pos);
+        uint32_t n_key = set.n_block * QSA_BLOCK + set.n_tail;
+        for (uint32_t h = j * group; h < (j + 1) * group; h++) {
+            const float *q = AT(const float, a->qg) + ((size_t)t * b->n_head + h) * 2 * b->dim, *gate = q + b->dim;
+            float *out = AT(float, a->out) + ((size_t)t * b->n_head + h) * b->dim;
+            double max = -INFINITY, sum = 0;
+            for (int sweep = 0; sweep < 2; sweep++) {
+                memset(out, 0, b->dim * sizeof *out);
+                for (uint32_t i = 0; i < n_key; i++) {
+                    size_t p = chosen_pos(&set, i);
+                    double s = 0;
+                    for (uint32_t d = 0; d < b->dim; d++)
+                        s += (double)q[d] * (double)cache_get(b, b->k, qsa_k_at(b, j, p, d));
+                    s *= (double)scale;
+                    if (sweep == 0) {
+                        max = s > max ? s : max;
+                        continue;
+                    }
+                    double w = exp(s - max);
+                    sum += w;
+                    for (uint32_t d = 0; d < b->dim; d++)
+                        out[d] += (float)w * cache_get(b, b->v, qsa_v_at(b, j, p, d));
+                }
+            }
+            for (uint32_t d = 0; d < b->dim; d++)
+                out[d] = out[d] / (float)sum / (1.0f + expf(-gate[d]));
+        }
+    }
+}

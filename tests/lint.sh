@@ -1,0 +1,23 @@
+#!/bin/bash
+# lint.sh - include direction (main -> model -> qsa, gdn -> gpu -> kernels_bin), shell scripts, static analysis.
+set -u
+fail=0
+back() { # folder, pattern of folders it must not include
+    if grep -HnE "#include \"($2)/" "$1"/*.[ch] "$1"/*.def 2>/dev/null; then
+        echo "lint: $1/ includes what stands above or beside it"
+        fail=1
+    fi
+}
+back gpu 'main|model|qsa|gdn'
+back qsa 'main|model|gdn'
+back gdn 'main|model|qsa'
+back kernels_bin 'main|model|qsa|gdn|gpu'
+if grep -nE '\bgetenv\b' model/*.[ch] qsa/*.[ch] gdn/*.[ch] gpu/*.[ch]; then
+    echo "lint: the environment is read in main.c only"
+    fail=1
+fi
+shellcheck .ci/run tests/*.sh || fail=1
+cppcheck -q --std=c11 --inline-suppr -I. --enable=warning,portability --error-exitcode=1 \
+    --suppress=missingIncludeSystem --suppress=nullPointerRedundantCheck:tests/* -DISA=base \
+    main.c model gpu qsa gdn || fail=1
+exit $fail
