@@ -260,6 +260,8 @@ static void test_refused(void)
     gm_u32(&m, K("embedding_length"), 2), gm_drop(&m, K("attention.key_length")), gm_drop(&m, K("attention.value_length"));
     gm_drop(&m, K("rope.dimension_count"));
     REFUSE(ERR_FORMAT, "key_length missing", "2 / 4");
+    gm_u32(&m, K("attention.key_length"), 12), gm_u32(&m, K("attention.value_length"), 12);
+    REFUSE(ERR_UNSUPPORTED, "head size 12", "multiple of 8");
     gm_u32(&m, K("rope.dimension_count"), 7), REFUSE(ERR_FORMAT, "7 rotated", "even");
     gm_u32(&m, K("rope.dimension_count"), 34), REFUSE(ERR_FORMAT, "34 rotated", "key_length (32)");
     gm_u32(&m, K("rope.dimension_count"), 18), REFUSE(ERR_FORMAT, "18 rotated", "indexer.key_length (16)");
