@@ -49,6 +49,7 @@ size_t gguf_n_shards(const gguf *g);
 const char *gguf_shard_path(const gguf *g, size_t shard);
 size_t gguf_file_bytes(const gguf *g);                    /* sum over shards */
 uint32_t gguf_version(const gguf *g);
+size_t gguf_alignment(const gguf *g);                     /* of the first shard's data */
 
 size_t gguf_n_kv(const gguf *g);
 const struct gguf_kv *gguf_kv_at(const gguf *g, size_t i);
@@ -70,6 +71,10 @@ status gguf_opt_str(const gguf *g, const char *key, struct str def, struct str *
 status gguf_opt_ints(const gguf *g, const char *key, int64_t lo, int64_t hi, int64_t *out, size_t cap, size_t *n, struct err *e);
 /* The same for values up to 2^64-1 (hash multipliers). */
 status gguf_opt_u64s(const gguf *g, const char *key, uint64_t *out, size_t cap, size_t *n, struct err *e);
+
+/* fail() with "FILE: " of that shard in front; e may be NULL. For whoever finds fault with the contents later. */
+status gguf_fail(const gguf *g, size_t shard, struct err *e, status code, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* Walks an array of strings: at = NULL-initialised cursor state. False at the end. */
 struct gguf_strs {

@@ -5,7 +5,12 @@
 
 #include "model/gguf.h"
 
-enum { MAX_LAYER = 256, MAX_NGRAM = 8, MAX_PLE_HEADS = 64, QSA_RATIO = 4 };
+/* Upper bounds that shape_read enforces; arrays and stack space may rely on them. MAX_WIDTH bounds every activation row: n_embd, the
+ * wide residual n_stream * n_embd, head counts times head sizes, the channels of the GDN convolution, ... */
+enum {
+    MAX_LAYER = 256, MAX_NGRAM = 4, MAX_PLE_HEADS = 64, QSA_RATIO = 4, MAX_STREAM = 8, MAX_EMBD = 65536, MAX_WIDTH = 1 << 20,
+    MAX_HEADS = 1024, MAX_HEAD_DIM = 1024, MAX_TAPS = 8, MAX_EXPERT = 4096, MAX_EXPERT_USED = 64, MAX_VOCAB = 1 << 24,
+};
 
 struct shape {
     uint32_t n_layer;       /* trunk layers, draft blocks not counted */
@@ -21,8 +26,8 @@ struct shape {
     uint32_t n_head, n_head_kv, head_dim, rope_dim;
     float rope_base;
     uint32_t idx_head, idx_dim, idx_budget; /* budget in tokens */
-    bool is_qsa[MAX_LAYER];    /* else Gated DeltaNet */
-    uint8_t ratio[MAX_LAYER];  /* QSA_RATIO, or 0: that layer attends densely */
+    bool is_qsa[MAX_LAYER];    /* else Gated DeltaNet; draft blocks, at n_layer and up, are QSA */
+    uint8_t ratio[MAX_LAYER];  /* QSA_RATIO, or 0: that layer attends densely (a draft block: what the file says, 0) */
 
     /* Gated DeltaNet */
     uint32_t gdn_k_head, gdn_v_head, gdn_dim, conv_taps;
