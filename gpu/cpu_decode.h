@@ -6,7 +6,7 @@
 #include "gpu/quant_decode.h"
 
 static const quant_decode_fn isa_decode[QUANT_ID_LIMIT] = {
-#define DECODE(ID, fn) [QUANT_##ID] = decode_##fn,
+#define DECODE(ID, fn, len, bytes) [QUANT_##ID] = decode_##fn,
     QUANT_DECODERS(DECODE)
 #undef DECODE
 };

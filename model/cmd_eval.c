@@ -1,0 +1,408 @@
+/* cmd_eval.c - is the engine right? Golden values with the tolerance that applies, and perplexity.
+ *
+ * A golden file (GOLD1) holds ids, the nll of every next id, arg-max and gap per position and full logits of some rows; a GLAY1 file holds the wide
+ * residual after every layer at the last position of the set with the same name. Both are little-endian. */
+#include "model/options.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int complain(const char *what, const struct err *e)
+{
+    if (what)
+        fprintf(stderr, "hayate: %s: %s\n", what, e->msg);
+    else
+        fprintf(stderr, "hayate: %s\n", e->msg);
+    return e->code == ERR_USAGE ? EXIT_MISUSE : EXIT_FAILED;
+}
+
+/* ---- golden files ---- */
+
+struct golden {
+    uint8_t *bytes;
+    uint32_t n_tok, n_vocab, n_row;
+    const int32_t *ids, *argmax, *row;
+    const float *nll, *gap, *logits;
+};
+
+static status read_all(const char *path, uint8_t **out, size_t *n, struct err *e)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return fail(e, ERR_IO, "%s: cannot open", path);
+    size_t cap = 1 << 16;
+    uint8_t *p = malloc(cap + 8);
+    *n = 0;
+    while (p) {
+        *n += fread(p + *n, 1, cap - *n, f);
+        if (*n < cap)
+            break;
+        cap *= 2;
+        uint8_t *more = realloc(p, cap + 8);
+        if (!more)
+            free(p);
+        p = more;
+    }
+    bool bad = ferror(f);
+    fclose(f);
+    if (!p || bad) {
+        free(p);
+        return fail(e, bad ? ERR_IO : ERR_NOMEM, "%s: cannot read", path);
+    }
+    *out = p;
+    return OK;
+}
+
+/* The arrays start 6 bytes into the file: shift them so that they are aligned, then point into the buffer. */
+static status golden_open(struct golden *g, const char *path, struct err *e)
+{
+    size_t n, need = 0, part;
+    *g = (struct golden){ 0 };
+    TRY(read_all(path, &g->bytes, &n, e));
+    if (n >= 6 && !memcmp(g->bytes, "GMTP1\n", 6)) {
+        free(g->bytes);
+        *g = (struct golden){ 0 };
+        return fail(e, ERR_UNSUPPORTED, "%s: golden values of the draft head: not in this version", path);
+    }
+    if (n < 18 || memcmp(g->bytes, "GOLD1\n", 6)) {
+        free(g->bytes);
+        *g = (struct golden){ 0 };
+        return fail(e, ERR_FORMAT, "%s: found %zu bytes without the mark, expected GOLD1", path, n);
+    }
+    memmove(g->bytes, g->bytes + 6, n - 6);
+    n -= 6;
+    const uint32_t *head = (const uint32_t *)(const void *)g->bytes;
+    uint64_t T = head[0], V = head[1], R = head[2];
+    bool ok = T >= 1 && V >= 1 && R <= T && T < 1u << 24 && V < 1u << 24 && size_mul(R, V * 4, &part) && size_add(12 + (4 * T - 1 + R) * 4, part, &need);
+    if (!ok || need != n) {
+        free(g->bytes);
+        *g = (struct golden){ 0 };
+        return fail(e, ERR_FORMAT, "%s: %" PRIu64 " tokens, %" PRIu64 " ids, %" PRIu64 " rows in %zu bytes, expected %zu", path, T, V, R, n + 6, need + 6);
+    }
+    g->n_tok = head[0], g->n_vocab = head[1], g->n_row = head[2];
+    const uint32_t *p = head + 3;
+    g->ids = (const int32_t *)p;
+    g->nll = (const float *)(p += T);
+    g->argmax = (const int32_t *)(p += T - 1);
+    g->gap = (const float *)(p += T);
+    g->row = (const int32_t *)(p += T);
+    g->logits = (const float *)(p += R);
+    for (uint32_t t = 0; t < g->n_tok; t++)
+        if (g->ids[t] < 0 || (uint32_t)g->ids[t] >= g->n_vocab || (t < g->n_row && (g->row[t] < 0 || (uint32_t)g->row[t] >= g->n_tok))) {
+            free(g->bytes);
+            *g = (struct golden){ 0 };
+            return fail(e, ERR_FORMAT, "%s: an id or row at %u is out of range", path, t);
+        }
+    return OK;
+}
+
+/* -log p(next) of a row, and its largest logit */
+static double row_nll(const float *x, size_t n_vocab, int32_t next, int32_t *argmax)
+{
+    size_t best = 0;
+    double sum = 0;
+    for (size_t i = 1; i < n_vocab; i++)
+        if (x[i] > x[best])
+            best = i;
+    for (size_t i = 0; i < n_vocab; i++)
+        sum += exp((double)x[i] - (double)x[best]);
+    *argmax = (int32_t)best;
+    return log(sum) + (double)x[best] - (double)x[next];
+}
+
+/* The rules of the golden set (its README): what eval applies and names. */
+struct rule {
+    const char *name;
+    double logit, nll; /* largest difference; 0: not applied */
+    double mean_nll;   /* 0: not applied */
+    double gap;        /* positions with a larger gap count */
+    double agree;      /* share of those whose arg-max must agree */
+};
+static const struct rule precise_rule = { "cpu --precise: |logit| 2e-4, |nll| 1e-4, arg-max equal where gap > 1e-3", 2e-4, 1e-4, 0, 1e-3, 1 };
+static const struct rule default_rule = { "default path: mean nll within 0.02, arg-max equal at 99 % where gap > 0.5", 0, 0, 0.02, 0.5, 0.99 };
+
+struct compare {
+    const struct golden *g;
+    const struct rule *rule;
+    double logit, nll, sum_nll, sum_gold;
+    uint32_t n_counted, n_agree, n_equal;
+};
+
+static status compare_rows(void *ctx, size_t pos, size_t n_rows, const float *logits, struct err *e)
+{
+    struct compare *c = ctx;
+    const struct golden *g = c->g;
+    (void)e;
+    for (size_t r = 0; r < n_rows; r++) {
+        const float *x = logits + r * g->n_vocab;
+        size_t p = pos + r;
+        int32_t best, next = p + 1 < g->n_tok ? g->ids[p + 1] : g->ids[p];
+        double nll = row_nll(x, g->n_vocab, next, &best), d;
+        c->n_equal += best == g->argmax[p];
+        if ((double)g->gap[p] > c->rule->gap) {
+            c->n_counted++;
+            c->n_agree += best == g->argmax[p];
+        }
+        if (p + 1 < g->n_tok) {
+            d = fabs(nll - (double)g->nll[p]);
+            c->nll = d <= c->nll ? c->nll : d; /* NaN stays */
+            c->sum_nll += nll;
+            c->sum_gold += (double)g->nll[p];
+        }
+        for (uint32_t k = 0; k < g->n_row; k++)
+            for (uint32_t i = 0; (size_t)g->row[k] == p && i < g->n_vocab; i++) {
+                d = fabs((double)x[i] - (double)g->logits[(size_t)k * g->n_vocab + i]);
+                c->logit = d <= c->logit ? c->logit : d;
+            }
+    }
+    return OK;
+}
+
+static status open_session(session **s, model *m, const struct options *o, size_t n_ctx, struct err *e)
+{
+    struct session_params p = { .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
+    return session_open(s, m, &p, o->mem_limit, e);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* One golden file; *held says whether it is within the rule */
+static status eval_gold(const struct options *o, model *m, const char *path, bool *held, struct err *e)
+{
+    struct golden g;
+    session *s = NULL;
+    TRY(golden_open(&g, path, e));
+    status st = OK;
+    struct compare c = { .g = &g, .rule = o->precise ? &precise_rule : &default_rule };
+    if (g.n_vocab != model_shape(m)->n_vocab) {
+        st = fail(e, ERR_INPUT, "%s: for a vocabulary of %u, found a model of %u", path, g.n_vocab, model_shape(m)->n_vocab);
+        goto out;
+    }
+    TRY_OR(out, st, open_session(&s, m, o, g.n_tok, e));
+    TRY_OR(out, st, session_prefill(s, g.ids, g.n_tok, compare_rows, &c, e));
+    TRY_OR(out, st, session_flush(s, compare_rows, &c, e));
+    uint32_t n = MAX(1u, g.n_tok - 1);
+    double mean = fabs(c.sum_nll - c.sum_gold) / n;
+    const struct rule *r = c.rule;
+    *held = (!(r->logit > 0) || c.logit <= r->logit) && (!(r->nll > 0) || c.nll <= r->nll) && (!(r->mean_nll > 0) || mean <= r->mean_nll) &&
+            (double)c.n_agree >= r->agree * (double)c.n_counted;
+    if (o->json) {
+        json_t *j = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:s,s:b}", "golden", path, "tokens", (int)g.n_tok, "max_logit_diff", c.logit,
+                              "max_nll_diff", c.nll, "mean_nll", c.sum_nll / n, "mean_nll_diff", mean, "argmax_equal", (int)c.n_equal, "argmax_counted",
+                              (int)c.n_counted, "argmax_counted_equal", (int)c.n_agree, "rule", r->name, "within", *held);
+        json_dumpf(j, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(j);
+    } else {
+        printf("%-20s %5u tok  max |logit diff| %.2e  max |nll diff| %.2e  mean nll %.6f (%+.1e)  arg-max %u/%u (gap > %g: %u/%u)  %s\n", base_name(path),
+               g.n_tok, c.logit, c.nll, c.sum_nll / n, (c.sum_nll - c.sum_gold) / n, c.n_equal, g.n_tok, r->gap, c.n_agree, c.n_counted,
+               *held ? "ok" : "OUTSIDE TOLERANCE");
+    }
+out:
+    session_close(s);
+    free(g.bytes);
+    return st;
+}
+
+/* SET.CASE.layers beside SET.CASE.gold: the residual after every layer, for finding the first layer that differs */
+static status eval_layers(const struct options *o, model *m, const char *path, bool *held, struct err *e)
+{
+    uint8_t *bytes = NULL;
+    size_t n;
+    char gold[4096];
+    struct golden g = { 0 };
+    session *s = NULL;
+    float *tap = NULL;
+    const struct shape *sh = model_shape(m);
+    size_t wide = (size_t)sh->n_stream * sh->n_embd;
+    status st = OK;
+    TRY(read_all(path, &bytes, &n, e));
+    int32_t head[3] = { 0 };
+    if (n >= 18)
+        memcpy(head, bytes + 6, sizeof head);
+    if (n < 18 || memcmp(bytes, "GLAY1\n", 6) || head[1] != (int32_t)sh->n_layer || (size_t)head[2] != wide || n != 18 + sh->n_layer * wide * 4) {
+        st = fail(e, ERR_FORMAT, "%s: found %zu bytes, %d layers of %d; expected GLAY1 with %u layers of %zu", path, n, head[1], head[2], sh->n_layer, wide);
+        goto out;
+    }
+    size_t stem = strlen(path) - strlen(".layers");
+    snprintf(gold, sizeof gold, "%.*s.gold", (int)MIN(stem, (size_t)4000), path);
+    TRY_OR(out, st, golden_open(&g, gold, e));
+    tap = calloc(sh->n_layer * wide, sizeof *tap);
+    if (!tap || head[0] < 0 || (uint32_t)head[0] >= g.n_tok) {
+        st = fail(e, ERR_FORMAT, "%s: position %d, expected 0..%u", path, head[0], g.n_tok - 1);
+        goto out;
+    }
+    TRY_OR(out, st, open_session(&s, m, o, g.n_tok, e));
+    session_tap(s, tap);
+    TRY_OR(out, st, session_prefill(s, g.ids, (size_t)head[0] + 1, NULL, NULL, e));
+    TRY_OR(out, st, session_flush(s, NULL, NULL, e));
+    double worst = 0;
+    int first = -1;
+    for (uint32_t il = 0; il < sh->n_layer; il++)
+        for (size_t i = 0; i < wide; i++) {
+            float want;
+            memcpy(&want, bytes + 18 + (il * wide + i) * 4, 4);
+            /* the residual grows with depth: relative to its size, at least absolute */
+            double d = fabs((double)tap[il * wide + i] - (double)want) / fmax(1, fabs((double)want));
+            worst = d <= worst ? worst : d;
+            if (!(d <= 2e-4) && first < 0)
+                first = (int)il;
+        }
+    *held = first < 0;
+    printf("%-20s position %d  max |residual diff| %.2e  ", base_name(path), head[0], worst);
+    if (first < 0)
+        printf("ok\n");
+    else
+        printf("FIRST DIFFERENT LAYER %d\n", first);
+out:
+    session_close(s);
+    free(tap);
+    free(g.bytes);
+    free(bytes);
+    return st;
+}
+
+static bool ends_with(const char *s, const char *tail)
+{
+    size_t n = strlen(s), k = strlen(tail);
+    return n >= k && !strcmp(s + n - k, tail);
+}
+
+static int eval_golden(const struct options *o, model *m)
+{
+    int code = EXIT_DONE;
+    struct err e;
+    if (!o->json && !o->quiet)
+        fprintf(stderr, "%s\nrule: %s\n", gguf_name(model_gguf(m)), o->precise ? precise_rule.name : default_rule.name);
+    for (size_t i = 0; i < o->n_golden; i++) {
+        bool held = false;
+        status s = (ends_with(o->golden[i], ".layers") ? eval_layers : eval_gold)(o, m, o->golden[i], &held, &e);
+        if (s != OK)
+            code = MAX(code, complain(NULL, &e));
+        else if (!held)
+            code = MAX(code, (int)EXIT_FAILED);
+    }
+    return code;
+}
+
+/* ---- perplexity ---- */
+
+struct ppl {
+    const int32_t *ids; /* of the chunk */
+    size_t from, n_ctx, n_vocab, n_scored;
+    double sum, sum_sq;
+};
+
+static status ppl_rows(void *ctx, size_t pos, size_t n_rows, const float *logits, struct err *e)
+{
+    struct ppl *p = ctx;
+    (void)e;
+    for (size_t r = 0; r < n_rows; r++) {
+        int32_t best;
+        if (pos + r < p->from || pos + r + 1 >= p->n_ctx)
+            continue;
+        double nll = row_nll(logits + r * p->n_vocab, p->n_vocab, p->ids[pos + r + 1], &best);
+        p->sum += nll;
+        p->sum_sq += nll * nll;
+        p->n_scored++;
+    }
+    return OK;
+}
+
+/* As llama-perplexity: the text is cut into chunks of n_ctx ids, each evaluated on its own; the second half of a chunk is scored. A text
+ * shorter than one chunk is one chunk. */
+static int eval_ppl(const struct options *o, model *m)
+{
+    struct err e;
+    struct ids ids = { 0 };
+    struct golden g = { 0 };
+    uint8_t *text = NULL;
+    size_t n = 0;
+    session *s = NULL;
+    int code = EXIT_FAILED;
+    if (o->ids_path) {
+        if (golden_open(&g, o->ids_path, &e) != OK)
+            goto failed;
+        for (uint32_t i = 0; i < g.n_tok; i++)
+            if (ids_push(&ids, g.ids[i], &e) != OK)
+                goto failed;
+    } else {
+        if (read_all(o->ppl_path, &text, &n, &e) != OK)
+            goto failed;
+        size_t bad = utf8_invalid_at((const char *)text, n);
+        if (bad < n) {
+            fail(&e, ERR_INPUT, "%s: not UTF-8 at byte %zu", o->ppl_path, bad);
+            goto failed;
+        }
+        if (tokenize(model_tokenizer(m), (const char *)text, n, TOKENIZE_TEXT, &ids, &e) != OK)
+            goto failed;
+    }
+    if (ids.n < 2) {
+        fail(&e, ERR_INPUT, "%s: %zu tokens, expected at least 2", o->ids_path ? o->ids_path : o->ppl_path, ids.n);
+        goto failed;
+    }
+    size_t n_ctx = MIN(o->n_ctx ? o->n_ctx : 512, ids.n), n_chunk = ids.n / n_ctx;
+    struct ppl p = { .n_ctx = n_ctx, .from = ids.n > n_ctx || !o->ids_path ? n_ctx / 2 : 0, .n_vocab = model_shape(m)->n_vocab };
+    if (open_session(&s, m, o, n_ctx, &e) != OK)
+        goto failed;
+    for (size_t c = 0; c < n_chunk; c++) {
+        p.ids = ids.v + c * n_ctx;
+        session_reset(s);
+        if (session_prefill(s, p.ids, n_ctx, ppl_rows, &p, &e) != OK || session_flush(s, ppl_rows, &p, &e) != OK)
+            goto failed;
+        if (!o->quiet)
+            fprintf(stderr, "[%zu/%zu] %.4f\n", c + 1, n_chunk, exp(p.sum / (double)MAX((size_t)1, p.n_scored)));
+    }
+    double k = (double)MAX((size_t)1, p.n_scored), mean = p.sum / k, var = p.n_scored > 1 ? (p.sum_sq / k - mean * mean) / (k - 1) : 0;
+    double ppl = exp(mean), err = ppl * sqrt(fmax(0, var));
+    if (o->json) {
+        json_t *j = json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f}", "file", o->ids_path ? o->ids_path : o->ppl_path, "n_ctx", (json_int_t)n_ctx, "chunks",
+                              (json_int_t)n_chunk, "tokens_scored", (json_int_t)p.n_scored, "mean_nll", mean, "ppl", ppl, "ppl_stderr", err);
+        json_dumpf(j, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(j);
+    } else {
+        printf("ppl %.4f +/- %.4f  mean nll %.6f  %zu tokens scored, %zu chunks of %zu\n", ppl, err, mean, p.n_scored, n_chunk, n_ctx);
+    }
+    code = EXIT_DONE;
+    goto out;
+failed:
+    code = complain(NULL, &e);
+out:
+    session_close(s);
+    ids_free(&ids);
+    free(g.bytes);
+    free(text);
+    return code;
+}
+
+int cmd_eval(const struct options *o)
+{
+    struct err e;
+    model *m = NULL;
+    if (!o->n_golden && !o->ppl_path && !o->ids_path) {
+        fprintf(stderr, "hayate: eval: nothing to evaluate, expected --golden FILE..., --ppl TEXT or --ids FILE\n");
+        return EXIT_MISUSE;
+    }
+    if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK)
+        return complain(NULL, &e);
+    int code = EXIT_DONE;
+    if (o->n_golden)
+        code = eval_golden(o, m);
+    if (o->ppl_path || o->ids_path)
+        code = MAX(code, eval_ppl(o, m));
+    model_close(m);
+    if (fflush(stdout) != 0) {
+        fprintf(stderr, "hayate: cannot write to standard output\n");
+        code = EXIT_FAILED;
+    }
+    return code;
+}

@@ -1,0 +1,109 @@
+/* cmd_info.c - what is in a file, and what a session on it would take; reads headers only. */
+#include "model/options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static double gib(size_t bytes) { return (double)bytes / (double)((size_t)1 << 30); }
+
+static void print_dims(const struct gguf_tensor *t)
+{
+    printf("[");
+    for (uint32_t d = 0; d < MAX(1u, t->n_dims); d++)
+        printf("%s%" PRIu64, d ? ", " : "", t->dim[d]);
+    printf("]");
+}
+
+static uint64_t elements(const struct gguf_tensor *t) { return t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3]; }
+
+static void print_file(const gguf *g)
+{
+    printf("file          %s\n", gguf_name(g));
+    printf("format        GGUF v%u, %zu file%s, %zu bytes (%.2f GiB)\n", gguf_version(g), gguf_n_shards(g), gguf_n_shards(g) == 1 ? "" : "s",
+           gguf_file_bytes(g), gib(gguf_file_bytes(g)));
+    struct str name;
+    if (gguf_opt_str(g, "general.name", STR("-"), &name, NULL) == OK)
+        printf("name          %.*s\n", STR_FMT(name));
+}
+
+static void print_shape(const struct shape *s, const gguf *g)
+{
+    printf("architecture  qwen4exp: %u layers (%u Gated DeltaNet, %u sparse attention)%s\n", s->n_layer, s->n_gdn, s->n_qsa,
+           s->n_draft ? ", draft block" : "");
+    printf("width         %u, %u streams, mixer rank %u, vocabulary %u, trained context %u\n", s->n_embd, s->n_stream, s->hc_rank, s->n_vocab,
+           s->ctx_train);
+    printf("attention     %u query / %u key heads x %u, rope %u dims base %g\n", s->n_head, s->n_head_kv, s->head_dim, s->rope_dim, (double)s->rope_base);
+    printf("indexer       %u heads x %u, %u tokens = %u blocks of %d\n", s->idx_head, s->idx_dim, s->idx_budget, s->idx_budget / QSA_RATIO, QSA_RATIO);
+    printf("delta net     %u value / %u key heads x %u, convolution of %u\n", s->gdn_v_head, s->gdn_k_head, s->gdn_dim, s->conv_taps);
+    printf("experts       %u of width %u, %u used, shared %u\n", s->n_expert, s->expert_ff, s->n_expert_used, s->shared_ff);
+    if (s->ple_layer >= 0)
+        printf("n-gram table  %u heads x %u, n up to %u, layer %d, %s\n", s->ple_head, s->ple_row, s->ple_ngram, s->ple_layer,
+               gguf_find_tensor(g, "per_layer_token_embd.weight") ? "joined" : "one tensor per head (PLE16)");
+    else
+        printf("n-gram table  none\n");
+}
+
+/* Tensors, bytes and parameters by type */
+static void print_census(const gguf *g)
+{
+    struct {
+        size_t n, bytes;
+        uint64_t params;
+    } by[QUANT_ID_LIMIT] = { 0 };
+    uint64_t params = 0;
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        by[t->type->id].n++;
+        by[t->type->id].bytes += t->bytes;
+        by[t->type->id].params += elements(t);
+        params += elements(t);
+    }
+    printf("tensors       %zu, %.3f billion parameters\n", gguf_n_tensors(g), (double)params / 1e9);
+    for (uint32_t id = 0; id < QUANT_ID_LIMIT; id++)
+        if (by[id].n)
+            printf("  %-8s    %5zu tensors %12.3f M parameters %16zu bytes\n", quant_type(id)->name, by[id].n, (double)by[id].params / 1e6, by[id].bytes);
+}
+
+static int print_plan(const struct options *o, const model *m)
+{
+    struct plan plan = { 0 };
+    size_t n_ctx = o->n_ctx ? o->n_ctx : 4096;
+    struct session_params p = { .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
+    session_plan(m, &p, &plan);
+    printf("\nplan for a context of %zu (-c), before anything is allocated; the file itself is mapped, %zu bytes\n", n_ctx, gguf_file_bytes(model_gguf(m)));
+    for (size_t i = 0; i < plan.n; i++)
+        printf("  %-24s %16zu bytes  %s\n", plan.line[i].name, plan.line[i].bytes, plan.line[i].note);
+    printf("  %-24s %16zu bytes\n", "total", plan_total(&plan));
+    return EXIT_DONE;
+}
+
+int cmd_info(const struct options *o)
+{
+    struct err e;
+    model *m = NULL;
+    if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK) {
+        fprintf(stderr, "hayate: %s\n", e.msg);
+        return e.code == ERR_USAGE ? EXIT_MISUSE : EXIT_FAILED;
+    }
+    const gguf *g = model_gguf(m);
+    print_file(g);
+    print_shape(model_shape(m), g);
+    printf("tokenizer     %zu tokens%s%s\n", tokenizer_n_vocab(model_tokenizer(m)), *model_note(m) ? "; " : "", model_note(m));
+    printf("cpu           %u threads, %s\n", model_threads(m), model_isa(m));
+    print_census(g);
+    for (size_t i = 0; o->tensors && i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        printf("%-40.*s %-8s %14zu ", STR_FMT(t->name), t->type->name, t->bytes);
+        print_dims(t);
+        printf("\n");
+    }
+    if (o->plan)
+        print_plan(o, m);
+    model_close(m);
+    if (fflush(stdout) != 0) {
+        fprintf(stderr, "hayate: cannot write to standard output\n");
+        return EXIT_FAILED;
+    }
+    return EXIT_DONE;
+}
