@@ -34,7 +34,7 @@ OBJ      := $(SRC:%.c=$(B)/%.o) $(foreach i,$(ISAS),$(SRC_FAST:%.c=$(B)/%.$(i).o
 UNIT     := $(patsubst tests/%.c,$(B)/tests/%.ran,$(wildcard tests/unit_*.c tests/prop_*.c))
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 # Test models that are shipped as a difference against another one, or packed
-MODELS   := build/models/tiny-zoo.gguf build/models/tiny-lowbit.gguf build/models/vocab-qwen35.gguf
+MODELS   := build/models/tiny-zoo.gguf build/models/tiny-lowbit.gguf
 
 all: hayate                  ## build the program (default)
 hayate: build/release/hayate
@@ -112,13 +112,12 @@ $(B)/tests/%: tests/%.c $(OBJ)
 	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o,$^) -o $@ $(LIBS)
 $(B)/tests/%.ran: $(B)/tests/% $(MODELS)
 	$< && touch $@
-build/fuzz/fuzz_%: tests/fuzz_%.c gpu/base.c gpu/quant.c model/gguf.c model/shape.c model/tokenizer.c $(wildcard model/*.h gpu/*.h)
+build/fuzz/fuzz_%: tests/fuzz_%.c gpu/base.c gpu/quant.c model/gguf.c model/shape.c model/tokenizer.c model/utf8.c $(wildcard model/*.h gpu/*.h)
 	@mkdir -p $(@D)
 	clang -std=gnu11 -I. -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) -o $@ -lxxhash -lutf8proc -lm
 
 build/models/tiny-zoo.gguf: tests/models/tiny-zoo.gguf.zst tests/models/tiny-man.gguf
 build/models/tiny-lowbit.gguf: tests/models/tiny-lowbit.gguf.zst build/models/tiny-zoo.gguf
-build/models/vocab-qwen35.gguf: tests/models/vocab-qwen35.gguf.zst
 build/models/%.gguf:
 	@mkdir -p $(@D)
 	zstd -q -d -f --long=27 $(if $(word 2,$^),--patch-from=$(word 2,$^)) $< -o $@

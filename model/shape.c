@@ -240,6 +240,8 @@ static status read_attention(struct shape *s, const gguf *g, struct err *e)
                    MAX_HEAD_DIM);
     if (value_dim != s->head_dim)
         return UNSUPPORTED("key " KEY("attention.value_length") " is %u, expected %u like key_length", value_dim, s->head_dim);
+    if (s->head_dim % 8)
+        return UNSUPPORTED("head size %u, expected a multiple of 8", s->head_dim);
     if (s->rope_dim % 2 || s->rope_dim > s->head_dim || s->rope_dim > s->idx_dim)
         return BAD("%u rotated dimensions, expected an even number up to key_length (%u) and indexer.key_length (%u)", s->rope_dim,
                    s->head_dim, s->idx_dim);
