@@ -48,7 +48,7 @@ static status check_architecture(const gguf *g, struct err *e)
         return UNSUPPORTED("found an adapter (LoRA), expected a " ARCH " model");
     if (!str_is(type, "model"))
         return UNSUPPORTED("key general.type: found %.*s, expected model", STR_FMT(type));
-    if (gguf_n_tensors(g) == 1 && gguf_find_tensor(g, "per_layer_token_embd.weight"))
+    if (gguf_n_tensors(g) == 1 && gguf_find_tensor(g, "per_layer_token_embd.weight") && !gguf_find(g, KEY("block_count")))
         return UNSUPPORTED("found an n-gram table without its model, expected a " ARCH " model");
     if (arch.n == 0)
         return BAD("key general.architecture missing, expected " ARCH);
