@@ -64,14 +64,14 @@ static int run_command(const struct options *o)
     }
 }
 
-/* What a user may not expect about the model and the options, said once. */
+/* What a user may not expect about the model and the options, said once; run says the first after it has seen its inputs. */
 static void say_first(const struct options *o)
 {
-    bool engine = o->command == CMD_RUN || o->command == CMD_BENCH || o->command == CMD_EVAL || o->command == CMD_INFO;
+    bool engine = o->command == CMD_BENCH || o->command == CMD_EVAL || o->command == CMD_INFO;
     if (*o->without_effect)
         console_note(o->con, "hayate: accepted without effect here: %s", o->without_effect);
-    if ((engine || o->command == CMD_TOKENIZE) && !o->print_prompt && !o->model_path && model_has_demo())
-        console_note(o->con, "hayate: no -m and no $HAYATE_MODEL, using the built-in demo model (a toy of 22 million parameters)");
+    if (engine && !o->model_path && model_has_demo())
+        console_note(o->con, DEMO_NOTE);
 }
 
 int main(int argc, char **argv)

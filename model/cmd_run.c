@@ -249,7 +249,7 @@ static status generate(struct run *r, const struct input *in, struct answer *a, 
         sampler_accept(r->sampler, id);
         TRY(detok_push(tok, &d, id, &a->all, e));
         TRY(show_progress(r, a, stream, in->path, e));
-        if (!stream)
+        if (!stream && (o->quiet || a->thought_end != SIZE_MAX))
             console_progress(o->con, "decode", a->n_generated, 0, console_now() - t0);
         if (a->n_generated >= o->n_predict) {
             a->ending = STOP_LENGTH;
@@ -264,6 +264,8 @@ static status generate(struct run *r, const struct input *in, struct answer *a, 
     a->decode_s = console_now() - t0;
     TRY(detok_end(&d, &a->all, e));
     TRY(show_progress(r, a, stream, in->path, e));
+    if (!o->quiet && a->thought_end == SIZE_MAX && a->thought_shown)
+        fputc('\n', stderr);
     console_progress_end(o->con);
     return OK;
 }
@@ -401,6 +403,8 @@ static status run_all(struct run *r, struct err *e)
     if (o->print_prompt)
         return print_prompts(r, e);
     TRY(model_open(&r->m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, e));
+    if (model_is_demo(r->m))
+        console_note(o->con, DEMO_NOTE);
     if (*model_note(r->m))
         console_note(o->con, "hayate: %s", model_note(r->m));
     if (!tokenize_inputs(r, &n_ctx))

@@ -101,7 +101,7 @@ void console_progress_end(struct console *c)
 status console_write(const char *p, size_t n, struct err *e)
 {
     errno = 0;
-    if (fwrite(p, 1, n, stdout) == n && fflush(stdout) == 0)
+    if (fwrite(p, 1, n, stdout) == n && fflush(stdout) == 0 && !ferror(stdout))
         return OK;
     return fail(e, ERR_IO, "standard output: %s", errno ? strerror(errno) : "cannot write");
 }

@@ -289,7 +289,8 @@ static status bad_number(const struct row *r, const char *name, const char *text
     strtod(text, &end);
     if (end == text || *end)
         return fail(e, ERR_USAGE, "%s: '%s' is not a number, expected %s", name, text, range);
-    return fail(e, ERR_USAGE, "%s: found %s, expected %s%s", name, text, range, r->kind == FLOAT ? "" : ", whole");
+    bool fraction = r->kind != FLOAT && text[strspn(text, "-0123456789")];
+    return fail(e, ERR_USAGE, "%s: found %s, expected %s%s", name, text, fraction ? "a whole number in " : "", range);
 }
 
 /* A decimal number that is all of text[n]. */

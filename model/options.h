@@ -58,6 +58,8 @@ struct options {
     const volatile sig_atomic_t *stop; /* number of the signal that asked to stop, or 0; looked at between steps */
 };
 
+#define DEMO_NOTE "hayate: no -m and no $HAYATE_MODEL, using the built-in demo model (a toy of 22 million parameters)"
+
 /* Each command returns the exit code and has said on stderr what went wrong. */
 int cmd_run(const struct options *o);
 int cmd_info(const struct options *o);
