@@ -72,11 +72,11 @@ int cmd_tokenize(const struct options *o)
     TRY_OR(out, s, document_read(o->files[0], o->stop, &in, &e));
     TRY_OR(out, s, open_vocabulary(&g, o->model_path, &e));
     TRY_OR(out, s, tokenizer_open(&t, g, &e));
-    if (!o->model_path)
-        console_note(o->con, DEMO_NOTE);
     if (*tokenizer_note(t))
         console_note(o->con, "hayate: %s", tokenizer_note(t));
     s = o->as_text ? ids_to_text(t, o->files[0], &in, &out, &e) : text_to_ids(t, o, o->files[0], &in, &out, &e);
+    if (s == OK && !o->model_path)
+        console_note(o->con, DEMO_NOTE);
     if (s == OK)
         s = console_write(out.p, out.n, &e);
 out:
