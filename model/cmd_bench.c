@@ -93,7 +93,7 @@ static status run_test(struct bench *b, struct result *r, struct err *e)
     struct result warm = { .n_prompt = MIN(r->n_prompt, (uint64_t)512), .n_gen = MIN(r->n_gen, (uint64_t)8), .n_depth = r->n_depth };
     double ignored;
     TRY_OR(out, st, run_once(b, &warm, &ignored, e));
-    for (r->n = 0; r->n < o->b_reps; r->n++)
+    for (r->n = 0; r->n < o->b_reps && !*o->stop; r->n++)
         TRY_OR(out, st, run_once(b, r, &r->seconds[r->n], e));
 out:
     session_close(b->s);
@@ -176,6 +176,10 @@ static int run_all(struct bench *b)
                 if (r.n_prompt + r.n_gen == 0)
                     continue;
                 status s = run_test(b, &r, &e);
+                if (*o->stop) { /* the tests printed so far stand */
+                    free(r.seconds);
+                    return 128 + *o->stop;
+                }
                 if (s != OK) {
                     free(r.seconds);
                     fprintf(stderr, "hayate: bench: %s\n", e.msg);
@@ -202,10 +206,6 @@ static int run_all(struct bench *b)
         }
     if (o->b_out == OUT_MD)
         printf("\nbuild: %s, %s, %s\n", HAYATE_COMMIT, model_isa(b->m), b->cpu);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "hayate: cannot write to standard output\n");
-        return EXIT_FAILED;
-    }
     return EXIT_DONE;
 }
 

@@ -276,19 +276,21 @@ static bool ends_with(const char *s, const char *tail)
     return n >= k && !strcmp(s + n - k, tail);
 }
 
+static int worse(int a, int b) { return a > b ? a : b; }
+
 static int eval_golden(const struct options *o, model *m)
 {
     int code = EXIT_DONE;
     struct err e;
     if (!o->json && !o->quiet)
         fprintf(stderr, "%s\nrule: %s\n", gguf_name(model_gguf(m)), o->precise ? precise_rule.name : default_rule.name);
-    for (size_t i = 0; i < o->n_golden; i++) {
+    for (size_t i = 0; i < o->n_golden && !*o->stop; i++) {
         bool held = false;
         status s = (ends_with(o->golden[i], ".layers") ? eval_layers : eval_gold)(o, m, o->golden[i], &held, &e);
         if (s != OK)
-            code = MAX(code, complain(NULL, &e));
+            code = worse(code, complain(NULL, &e));
         else if (!held)
-            code = MAX(code, (int)EXIT_FAILED);
+            code = worse(code, EXIT_FAILED);
     }
     return code;
 }
@@ -354,6 +356,8 @@ static int eval_ppl(const struct options *o, model *m)
     if (open_session(&s, m, o, n_ctx, &e) != OK)
         goto failed;
     for (size_t c = 0; c < n_chunk; c++) {
+        if (*o->stop)
+            goto out;
         p.ids = ids.v + c * n_ctx;
         session_reset(s);
         if (session_prefill(s, p.ids, n_ctx, ppl_rows, &p, &e) != OK || session_flush(s, ppl_rows, &p, &e) != OK)
@@ -388,21 +392,15 @@ int cmd_eval(const struct options *o)
 {
     struct err e;
     model *m = NULL;
-    if (!o->n_golden && !o->ppl_path && !o->ids_path) {
-        fprintf(stderr, "hayate: eval: nothing to evaluate, expected --golden FILE..., --ppl TEXT or --ids FILE\n");
-        return EXIT_MISUSE;
-    }
     if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK)
         return complain(NULL, &e);
     int code = EXIT_DONE;
     if (o->n_golden)
         code = eval_golden(o, m);
     if (o->ppl_path || o->ids_path)
-        code = MAX(code, eval_ppl(o, m));
+        code = eval_ppl(o, m);
     model_close(m);
-    if (fflush(stdout) != 0) {
-        fprintf(stderr, "hayate: cannot write to standard output\n");
-        code = EXIT_FAILED;
-    }
+    if (*o->stop)
+        return 128 + *o->stop;
     return code;
 }

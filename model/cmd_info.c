@@ -15,6 +15,56 @@ static void print_dims(const struct gguf_tensor *t)
     printf("]");
 }
 
+/* One line per key: strings cut to what a line holds, of arrays only kind and length. */
+static void print_keys(const gguf *g)
+{
+    static const char *const type_name[] = { "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "str", "arr", "u64", "i64", "f64" };
+    for (size_t i = 0; i < gguf_n_kv(g); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(g, i);
+        union {
+            uint8_t u8; int8_t i8; uint16_t u16; int16_t i16; uint32_t u32; int32_t i32; float f32; uint64_t u64; int64_t i64; double f64;
+        } v = { 0 };
+        printf("%-48.*s ", STR_FMT(kv->key));
+        if (kv->type == GGUF_ARR) {
+            printf("%s[%" PRIu64 "]\n", kv->elem_type < COUNT_OF(type_name) ? type_name[kv->elem_type] : "?", kv->n);
+            continue;
+        }
+        if (kv->type != GGUF_STR)
+            memcpy(&v, kv->data, MIN(kv->data_bytes, sizeof v));
+        switch (kv->type) {
+        case GGUF_U8: printf("%u\n", v.u8); break;
+        case GGUF_I8: printf("%d\n", v.i8); break;
+        case GGUF_U16: printf("%u\n", v.u16); break;
+        case GGUF_I16: printf("%d\n", v.i16); break;
+        case GGUF_U32: printf("%" PRIu32 "\n", v.u32); break;
+        case GGUF_I32: printf("%" PRId32 "\n", v.i32); break;
+        case GGUF_F32: printf("%g\n", (double)v.f32); break;
+        case GGUF_U64: printf("%" PRIu64 "\n", v.u64); break;
+        case GGUF_I64: printf("%" PRId64 "\n", v.i64); break;
+        case GGUF_F64: printf("%g\n", v.f64); break;
+        case GGUF_BOOL: printf("%s\n", v.u8 ? "true" : "false"); break;
+        default: { /* a string: bytes of the file never reach the terminal as they are */
+            const char *p = (const char *)kv->data + 8;
+            size_t n = kv->data_bytes - 8, shown = MIN(n, (size_t)60);
+            putchar('"');
+            for (size_t k = 0; k < shown; k++)
+                putchar((unsigned char)p[k] < 0x20 || p[k] == 0x7f ? ' ' : p[k]);
+            printf(n > shown ? "...\" (%zu bytes)\n" : "\"\n", n);
+        }
+        }
+    }
+}
+
+static void print_sampling(const gguf *g)
+{
+    static const char prefix[] = "general.sampling.";
+    for (size_t i = 0; i < gguf_n_kv(g); i++)
+        if (gguf_kv_at(g, i)->key.n >= sizeof prefix && memcmp(gguf_kv_at(g, i)->key.p, prefix, sizeof prefix - 1) == 0) {
+            printf("sampling      %s* keys are in the file (--keys) and are ignored\n", prefix);
+            return;
+        }
+}
+
 static uint64_t elements(const struct gguf_tensor *t) { return t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3]; }
 
 static void print_file(const gguf *g)
@@ -90,8 +140,11 @@ int cmd_info(const struct options *o)
     print_file(g);
     print_shape(model_shape(m), g);
     printf("tokenizer     %zu tokens%s%s\n", tokenizer_n_vocab(model_tokenizer(m)), *model_note(m) ? "; " : "", model_note(m));
+    print_sampling(g);
     printf("cpu           %u threads, %s\n", model_threads(m), model_isa(m));
     print_census(g);
+    if (o->keys)
+        print_keys(g);
     for (size_t i = 0; o->tensors && i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
         printf("%-40.*s %-8s %14zu ", STR_FMT(t->name), t->type->name, t->bytes);
@@ -101,9 +154,5 @@ int cmd_info(const struct options *o)
     if (o->plan)
         print_plan(o, m);
     model_close(m);
-    if (fflush(stdout) != 0) {
-        fprintf(stderr, "hayate: cannot write to standard output\n");
-        return EXIT_FAILED;
-    }
     return EXIT_DONE;
 }

@@ -3,10 +3,15 @@
 #define HAYATE_MODEL_OPTIONS_H
 
 #include "model/chat.h"
+#include "model/console.h"
 #include "model/model.h"
 #include "model/sample.h"
 
+#include <signal.h>
+
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSE = 2, EXIT_SOME_FAILED = 3, EXIT_CUT = 4, EXIT_SIGINT = 130, EXIT_SIGTERM = 143 };
+
+enum command { CMD_RUN, CMD_BATCH, CMD_BENCH, CMD_EVAL, CMD_INFO, CMD_TOKENIZE, CMD_SPLIT, CMD_SELFTEST, CMD_HELP, CMD_VERSION, N_COMMAND };
 
 enum { MAX_LIST = 64 };
 struct uint_list {
@@ -15,15 +20,16 @@ struct uint_list {
 };
 
 struct options {
+    enum command command;
+    enum command help_on;        /* help: this command; CMD_HELP: the overview */
     const char *model_path;      /* NULL: the demo model */
     const char *instruction;     /* -p; NULL: the default of the model */
-    const char *prompt_file;     /* -f on run: a FILE like the others */
     const char *system;
-    char **files;
+    char **files;                /* [n_files] inputs in the order given; "-" is standard input */
     size_t n_files;
     bool raw, parse_special, print_prompt, reasoning, ignore_eos;
     enum chat_effort effort;
-    int64_t n_predict;           /* -n: at most this many generated ids */
+    uint32_t n_predict;          /* -n: at most this many generated ids */
     size_t n_ctx;                /* -c; 0: what the input needs plus -n */
     uint32_t n_ubatch;           /* -ub; 0: default */
     uint32_t n_threads;          /* -t; 0: default */
@@ -33,19 +39,26 @@ struct options {
     struct sample_params sample;
     bool json;
     bool quiet;
-    int verbose;
+    bool verbose;
     const char *log_path;
     /* bench */
     struct uint_list b_prompt, b_gen, b_depth;
     uint32_t b_reps;
     enum { OUT_MD, OUT_JSONL } b_out;
     /* eval */
-    char **golden;
+    char **golden;               /* [n_golden] */
     size_t n_golden;
+    bool ppl;                    /* of ppl_path, or of the ids of ids_path */
     const char *ppl_path, *ids_path;
     /* info, tokenize */
     bool plan, tensors, keys, ids_only, as_text;
+
+    char without_effect[256];    /* options of other programs that were accepted: "-ngl, -fa"; "" when none */
+    struct console *con;         /* what is said on stderr goes through here */
+    const volatile sig_atomic_t *stop; /* number of the signal that asked to stop, or 0; looked at between steps */
 };
+
+#define DEMO_NOTE "hayate: no -m and no $HAYATE_MODEL, using the built-in demo model (a toy of 22 million parameters)"
 
 /* Each command returns the exit code and has said on stderr what went wrong. */
 int cmd_run(const struct options *o);
@@ -54,6 +67,9 @@ int cmd_tokenize(const struct options *o);
 int cmd_eval(const struct options *o);
 int cmd_bench(const struct options *o);
 int cmd_split(const struct options *o); /* files[0] -> files[1] */
+
+/* The exit code a failure stands for. */
+static inline int exit_code_of(status s) { return s == OK ? EXIT_DONE : s == ERR_USAGE ? EXIT_MISUSE : EXIT_FAILED; }
 
 /* PLE16 writer: joined n-gram table of in -> one tensor per head, every weight byte as it was, written to a temporary name and renamed.
  * (model/split.c) */

@@ -1,0 +1,124 @@
+/* main.c - flags to options, one command, exit code. The only place that reads the environment and that exits. */
+#include "model/option_table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VERSION "0.1.0"
+#ifndef HAYATE_COMMIT
+#define HAYATE_COMMIT "unknown"
+#endif
+#ifdef __clang__
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+/* Written by the signal handler, read by the commands between steps: the one variable of the program. */
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number) { stop = number; }
+
+/* The first signal asks the command to finish its step; a second one ends the program at once. */
+static void catch_signals(void)
+{
+    struct sigaction a = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+/* A closed standard stream must not become the descriptor of the next file: it is held open so that its use fails. */
+static void hold_streams(void)
+{
+    static const int flags[3] = { O_WRONLY, O_RDONLY, O_WRONLY };
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags[fd]) != fd)
+            return;
+}
+
+static int run_command(const struct options *o)
+{
+    switch (o->command) {
+    case CMD_RUN:
+        return cmd_run(o);
+    case CMD_BENCH:
+        return cmd_bench(o);
+    case CMD_EVAL:
+        return cmd_eval(o);
+    case CMD_INFO:
+        return cmd_info(o);
+    case CMD_TOKENIZE:
+        return cmd_tokenize(o);
+    case CMD_SPLIT:
+        return cmd_split(o);
+    case CMD_HELP:
+        options_help(stdout, o->help_on);
+        return EXIT_DONE;
+    default:
+        printf("hayate " VERSION " (commit " HAYATE_COMMIT "), " COMPILER ", backends: cpu, demo model: %s\n", model_has_demo() ? "yes" : "no");
+        return EXIT_DONE;
+    }
+}
+
+/* What a user may not expect about the model and the options, said once; run says the first after it has seen its inputs. */
+static void say_first(const struct options *o)
+{
+    bool engine = o->command == CMD_BENCH || o->command == CMD_EVAL || o->command == CMD_INFO;
+    if (*o->without_effect)
+        console_note(o->con, "hayate: accepted without effect here: %s", o->without_effect);
+    if (engine && !o->model_path && model_has_demo())
+        console_note(o->con, DEMO_NOTE);
+}
+
+int main(int argc, char **argv)
+{
+    struct console con = { 0 };
+    struct options o = { .con = &con, .stop = &stop };
+    struct err e;
+    const char *env_model = getenv("HAYATE_MODEL");
+    char dash[] = "-";
+    int code = EXIT_MISUSE;
+
+    hold_streams();
+    signal(SIGPIPE, SIG_IGN);
+    con.err_tty = isatty(STDERR_FILENO);
+    con.out_tty = isatty(STDOUT_FILENO);
+    o.model_path = env_model && *env_model ? env_model : NULL;
+    if (options_parse(&o, argc, argv, &e) != OK) {
+        console_error(&con, "%s", e.msg);
+        goto out;
+    }
+    con.quiet = o.quiet;
+    if (o.log_path && !(con.log = fopen(o.log_path, "we"))) {
+        console_error(&con, "%s: %s", o.log_path, strerror(errno));
+        code = EXIT_FAILED;
+        goto out;
+    }
+    bool reads_stdin = o.n_files == 0 && (o.command == CMD_RUN || o.command == CMD_TOKENIZE);
+    if (reads_stdin && isatty(STDIN_FILENO)) {
+        console_error(&con, "no FILE, and standard input is a terminal; usage: hayate [-m MODEL] [-p TEXT] FILE..., see `hayate help`");
+        goto out;
+    }
+    if (reads_stdin)
+        o.files[o.n_files++] = dash;
+    say_first(&o);
+    if (o.command == CMD_RUN || o.command == CMD_BENCH || o.command == CMD_EVAL)
+        catch_signals();
+    code = run_command(&o);
+    if ((code == EXIT_DONE || code == EXIT_CUT) && console_write("", 0, &e) != OK) {
+        console_error(&con, "%s", e.msg);
+        code = EXIT_FAILED;
+    }
+out:
+    if (con.log && fclose(con.log) != 0) {
+        con.log = NULL;
+        console_error(&con, "%s: %s", o.log_path, strerror(errno));
+        code = code == EXIT_DONE ? EXIT_FAILED : code;
+    }
+    options_free(&o);
+    return code;
+}

@@ -1,0 +1,724 @@
+/* option_table.c - one row per option.
+ *
+ * Every spelling is accepted with one dash or two, whole or not at all: an abbreviation could mean another option tomorrow. A row of
+ * kind LATER is known and refused by name; NOTHING is an option of other programs that has no meaning here and is taken with a note. */
+#define _GNU_SOURCE /* getopt_long_only */
+#include "model/option_table.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum group { G_MODEL, G_WHAT, G_INPUT, G_ANSWER, G_SAMPLING, G_SPEED, G_OUTPUT, G_HIDDEN, N_GROUP };
+static const char *const group_name[N_GROUP] = { "Model", "What to do", "Input", "Answer", "Sampling", "Memory and speed", "Output", "" };
+
+enum kind {
+    FLAG,    /* bool = true */
+    STRING,  /* const char *, may be empty */
+    PATH,    /* const char * */
+    INPUT,   /* one more of files */
+    GOLDEN,  /* one more of golden */
+    PPL,     /* ppl, and a file unless the next argument is an option */
+    UINT32, UINT64, SIZE, /* lo..hi; hi = 0: all */
+    INT32,
+    FLOAT,   /* lo..hi */
+    BYTES,   /* size_t with an optional K, M, G or T */
+    LIST,    /* struct uint_list of lo..hi */
+    CHOICE,  /* int-sized enum or bool: the index in choices */
+    MODEL, CACHE, /* as PATH, CHOICE; may not contradict each other */
+    CHECKED, /* a number that must lie in lo..hi and is not kept */
+    NOTHING, /* without effect */
+    HELP, VERSION,
+    LATER,
+};
+
+#define ON(c) (1u << CMD_##c)
+#define ENGINE (ON(RUN) | ON(BENCH) | ON(EVAL) | ON(INFO))
+#define ANY (~0u)
+#define AT(field) offsetof(struct options, field)
+#define BIG 2147483647.0
+
+struct row {
+    const char *names;   /* as --help shows them, separated by spaces */
+    const char *arg;     /* what the argument is called; NULL: takes none */
+    unsigned commands;   /* bits of enum command */
+    enum group group;
+    enum kind kind;
+    size_t at;           /* field of struct options */
+    double lo, hi;
+    const char *choices; /* of CHOICE and CACHE: "first second" */
+    const char *later;   /* values of a later version; "*": every other one */
+    const char *def;     /* default, for --help */
+    const char *help;
+};
+
+#define IGNORED(n, a) { .names = n, .arg = a, .commands = ENGINE, .group = G_HIDDEN, .kind = NOTHING }
+#define NOT_YET(n, a, c) { .names = n, .arg = a, .commands = c, .group = G_HIDDEN, .kind = LATER }
+
+static const struct row table[] = {
+    { "-m --model", "FILE", ENGINE | ON(TOKENIZE), G_MODEL, MODEL, AT(model_path), .def = "$HAYATE_MODEL, else the built-in demo",
+      .help = "GGUF file; of a set of shards any one" },
+
+    { "-p --prompt", "TEXT", ON(RUN), G_INPUT, STRING, AT(instruction), .def = "ask for a summary",
+      .help = "instruction, put before the document" },
+    { "-f --file", "FILE", ON(RUN), G_INPUT, INPUT, .help = "an input, the same as FILE; - is standard input" },
+    { "-sys --system --system-prompt", "TEXT", ON(RUN), G_INPUT, STRING, AT(system), .def = "none", .help = "system message" },
+    { "--raw", NULL, ON(RUN), G_INPUT, FLAG, AT(raw), .help = "no chat template: the text is the prompt" },
+    { "--parse-special", NULL, ON(RUN), G_INPUT, FLAG, AT(parse_special),
+      .help = "with --raw: <|im_end|> and the like in the text are tokens" },
+    { "--print-prompt", NULL, ON(RUN), G_INPUT, FLAG, AT(print_prompt), .help = "print the prompt and stop" },
+
+    { "-n --predict --n-predict", "N", ON(RUN), G_ANSWER, UINT32, AT(n_predict), 1, BIG, .def = "1024", .help = "generate at most N tokens" },
+    { "-rea --reasoning", "on|off", ON(RUN), G_ANSWER, CHOICE, AT(reasoning), .choices = "off on", .later = "auto", .def = "off",
+      .help = "let the model think first; thoughts go to stderr" },
+    { "--reasoning-effort", "LEVEL", ON(RUN), G_ANSWER, CHOICE, AT(effort), .choices = "xhigh medium low", .def = "xhigh",
+      .help = "with --reasoning on: xhigh, medium or low" },
+    { "--ignore-eos", NULL, ON(RUN), G_ANSWER, FLAG, AT(ignore_eos), .help = "never stop before -n" },
+
+    { "--temp --temperature", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.temp), 0, 100, .def = "0", .help = "temperature; 0 takes the best token (greedy)" },
+    { "--top-k", "N", ON(RUN), G_SAMPLING, INT32, AT(sample.top_k), 0, BIG, .def = "20", .help = "only the N best; 0 is off" },
+    { "--top-p", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.top_p), 0, 1, .def = "0.95", .help = "only the best that add up to X; 1 is off" },
+    { "--min-p", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.min_p), 0, 1, .def = "0", .help = "only those at least X times as likely as the best" },
+    { "--repeat-penalty", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.repeat_penalty), 0.01, 100, .def = "1",
+      .help = "divides logits of the last 64 tokens; 1 is off" },
+    { "--presence-penalty", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.presence_penalty), -100, 100, .def = "0",
+      .help = "subtracted once per token in the last 64" },
+    { "--frequency-penalty", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.frequency_penalty), -100, 100, .def = "0",
+      .help = "subtracted per occurrence in the last 64" },
+    { "--repeat-last-n", "N", ON(RUN), G_HIDDEN, CHECKED, .lo = 64, .hi = 64 },
+    { "-s --seed", "N", ON(RUN), G_SAMPLING, UINT64, AT(sample.seed), .def = "0", .help = "start of the random stream" },
+
+    { "-p --n-prompt", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_prompt), 0, BIG, .def = "512", .help = "prompt lengths; 0 drops the test" },
+    { "-n --n-gen", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_gen), 0, BIG, .def = "128", .help = "generated tokens; 0 drops the test" },
+    { "-d --n-depth", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_depth), 0, BIG, .def = "0", .help = "tokens already in the context, not timed" },
+    { "-r --repetitions", "N", ON(BENCH), G_WHAT, UINT32, AT(b_reps), 1, 1000, .def = "5", .help = "timed runs of each test, after one warm-up" },
+
+    { "--golden", "FILE...", ON(EVAL), G_WHAT, GOLDEN, .help = "compare with golden values (.gold, .layers); exit 1 outside the tolerance" },
+    { "--ppl", "TEXT", ON(EVAL), G_WHAT, PPL, AT(ppl_path), .help = "perplexity of a file in chunks of -c (512), the second half of each scored" },
+    { "--ids", "F.gold", ON(EVAL), G_WHAT, PATH, AT(ids_path), .help = "perplexity of the ids in a golden file" },
+
+    { "--plan", NULL, ON(INFO), G_WHAT, FLAG, AT(plan), .help = "every arena in bytes for -c, -ub, --kv; allocates nothing" },
+    { "--tensors", NULL, ON(INFO), G_WHAT, FLAG, AT(tensors), .help = "list the tensors" },
+    { "--keys", NULL, ON(INFO), G_WHAT, FLAG, AT(keys), .help = "list the metadata keys" },
+
+    { "--ids", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(ids_only), .help = "text in, ids out, on one line (this is the default)" },
+    { "--text", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(as_text), .help = "ids in, text out" },
+    { "--special --parse-special", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(parse_special), .help = "<|im_end|> and the like in the text are tokens" },
+
+    { "-c --ctx-size", "N", ON(RUN), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "the prompt and -n", .help = "context in tokens" },
+    { "-c --ctx-size", "N", ON(INFO), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "4096", .help = "context of the plan" },
+    { "-c --ctx-size", "N", ON(EVAL), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "512", .help = "chunk of --ppl" },
+    { "-ub --ubatch-size", "N", ENGINE, G_SPEED, UINT32, AT(n_ubatch), 1, 65536, .def = "512", .help = "prompt tokens per step" },
+    { "-t --threads", "N", ENGINE, G_SPEED, UINT32, AT(n_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
+    { "--kv", "TYPE", ENGINE, G_SPEED, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
+    { "-ctk --cache-type-k", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
+    { "-ctv --cache-type-v", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
+    { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
+    { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
+    { "--backend", "B", ENGINE, G_SPEED, CHOICE, .choices = "auto cpu", .later = "vulkan hip", .def = "auto", .help = "auto or cpu" },
+    { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
+
+    { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl", .later = "csv json sql", .def = "md", .help = "md or jsonl" },
+    { "--json", NULL, ON(RUN) | ON(EVAL), G_OUTPUT, FLAG, AT(json), .help = "one JSON object per result" },
+    { "-q --quiet", NULL, ENGINE | ON(TOKENIZE) | ON(SPLIT), G_OUTPUT, FLAG, AT(quiet), .help = "nothing on stderr but errors" },
+    { "-v --verbose", NULL, ON(RUN), G_OUTPUT, FLAG, AT(verbose), .help = "say more on stderr: model, plan, times of each input" },
+    { "--log --log-file", "FILE", ENGINE | ON(TOKENIZE) | ON(SPLIT), G_OUTPUT, PATH, AT(log_path), .help = "write the lines of stderr to FILE too" },
+    { "-h --help", NULL, ANY, G_OUTPUT, HELP, .help = "this text" },
+    { "--version", NULL, ANY, G_HIDDEN, VERSION, .help = "name and version" },
+
+    IGNORED("-b --batch-size", "N"),
+    IGNORED("-tb --threads-batch", "N"),
+    IGNORED("-ngl --gpu-layers --n-gpu-layers", "N"),
+    IGNORED("-ncmoe --n-cpu-moe", "N"),
+    IGNORED("-fa --flash-attn", "[on|off|auto]"),
+    IGNORED("-fit --fit", "on|off"),
+    IGNORED("-cram --cache-ram", "N"),
+    IGNORED("-ctxcp --ctx-checkpoints", "N"),
+    IGNORED("-lzm --lazy-mode", "MODE"),
+    IGNORED("--jinja", NULL),
+    IGNORED("--mmap", NULL),
+    IGNORED("--no-mmap", NULL),
+    IGNORED("-st --single-turn", NULL),
+    IGNORED("-no-cnv --no-conversation", NULL),
+    IGNORED("--no-escape", NULL),
+    IGNORED("--no-warmup", NULL),
+    IGNORED("--no-display-prompt", NULL),
+
+    NOT_YET("-dev --device", "N", ANY),
+    NOT_YET("--load", "MODE", ANY),
+    NOT_YET("-lm --load-mode", "MODE", ANY),
+    NOT_YET("-md --model-draft", "FILE", ANY),
+    NOT_YET("--spec-type", "TYPE", ANY),
+    NOT_YET("--spec-draft-n-max", "N", ANY),
+    NOT_YET("--draft-dense", NULL, ANY),
+    NOT_YET("--no-pooled-cache", NULL, ANY),
+    NOT_YET("--pooled-max-tokens", "N", ANY),
+    NOT_YET("--no-gather", NULL, ANY),
+    NOT_YET("--no-block-topk", NULL, ANY),
+    NOT_YET("--no-union", NULL, ANY),
+    NOT_YET("--no-graph", NULL, ANY),
+    NOT_YET("--no-fuse", NULL, ANY),
+    NOT_YET("--profile", NULL, ANY),
+    NOT_YET("--devices", NULL, ANY),
+    NOT_YET("--kernels", NULL, ANY),
+    NOT_YET("--needle", "LEN,..", ANY),
+    NOT_YET("--compare", "BACKEND", ANY),
+    NOT_YET("--reasoning-budget", "N", ANY),
+    NOT_YET("-f --file", "TEXT", ON(BENCH)),
+};
+
+static const struct {
+    const char *name;
+    bool later;
+    const char *usage, *help;
+} commands[N_COMMAND] = {
+    [CMD_RUN] = { "run", false, "hayate [run] [-m MODEL] [-p TEXT] [FILE...]", "one answer per FILE, or for standard input (the default)" },
+    [CMD_BATCH] = { "batch", true, "", "" },
+    [CMD_BENCH] = { "bench", false, "hayate bench [-m MODEL] [-p N,..] [-n N,..] [-d N,..]", "measure speed, labelled like llama-bench" },
+    [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --ids F.gold)", "golden values and perplexity" },
+    [CMD_INFO] = { "info", false, "hayate info [-m MODEL] [--plan]", "what is in a file, and what memory a run takes" },
+    [CMD_TOKENIZE] = { "tokenize", false, "hayate tokenize [-m MODEL] [--ids|--text] [FILE]", "text to token ids and back" },
+    [CMD_SPLIT] = { "split", false, "hayate split IN.gguf OUT.gguf", "write a joined n-gram table as one tensor per head" },
+    [CMD_SELFTEST] = { "selftest", true, "", "" },
+    [CMD_HELP] = { "help", false, "hayate help [COMMAND]", "options of a command" },
+    [CMD_VERSION] = { "", false, "hayate --version", "" },
+};
+
+/* ---- words ---- */
+
+/* Copies the next word of a list separated by spaces; false at the end. */
+static bool next_word(const char **list, char *word, size_t cap)
+{
+    const char *p = *list;
+    if (!p)
+        return false;
+    p += strspn(p, " ");
+    size_t n = strcspn(p, " ");
+    if (n == 0 || n >= cap)
+        return false;
+    memcpy(word, p, n);
+    word[n] = 0;
+    *list = p + n;
+    return true;
+}
+
+static const char *undash(const char *name) { return name + strspn(name, "-"); }
+
+/* Position of a word in a list, or -1. */
+static int find_word(const char *list, const char *word)
+{
+    char w[64];
+    for (int i = 0; next_word(&list, w, sizeof w); i++)
+        if (strcmp(undash(w), undash(word)) == 0)
+            return i;
+    return -1;
+}
+
+/* "a b" as "a, b" or "a|b" */
+static const char *joined(char *buf, size_t cap, const char *list, const char *by)
+{
+    char w[64];
+    size_t n = 0;
+    buf[0] = 0;
+    while (next_word(&list, w, sizeof w) && n < cap)
+        n += (size_t)snprintf(buf + n, cap - n, "%s%s", n ? by : "", w);
+    return buf;
+}
+
+/* Edit distance; names are short. */
+static size_t distance(const char *a, const char *b)
+{
+    enum { LONGEST = 40 };
+    size_t row[LONGEST + 1], n = strlen(b);
+    if (n > LONGEST || strlen(a) > LONGEST)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i]; i++) {
+        size_t corner = row[0]++;
+        for (size_t j = 0; j < n; j++) {
+            size_t here = MIN(MIN(row[j], row[j + 1]) + 1, corner + (a[i] != b[j]));
+            corner = row[j + 1];
+            row[j + 1] = here;
+        }
+    }
+    return row[n];
+}
+
+static status unknown_option(enum command c, const char *typed, struct err *e)
+{
+    char w[64], name[64], nearest[64] = "";
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(typed, "="), typed);
+    size_t len = strlen(undash(name)), best = len <= 3 ? 1 : 1 + len / 4;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        const char *list = table[i].names;
+        if (!(table[i].commands & 1u << c) || table[i].kind == LATER)
+            continue;
+        while (next_word(&list, w, sizeof w)) {
+            const char *a = undash(name), *b = undash(w);
+            size_t d = len >= 3 && strncmp(a, b, len) == 0 ? 1 : strlen(b) < 2 ? SIZE_MAX : distance(a, b);
+            if (d <= best && (d < best || !*nearest)) {
+                best = d;
+                snprintf(nearest, sizeof nearest, "%s", w);
+            }
+        }
+    }
+    if (*nearest)
+        return fail(e, ERR_USAGE, "%s: no such option; did you mean %s?", name, nearest);
+    return fail(e, ERR_USAGE, "%s: no such option; `hayate help%s%s` lists them", name, c == CMD_RUN ? "" : " ", c == CMD_RUN ? "" : commands[c].name);
+}
+
+/* ---- values ---- */
+
+static status bad_number(const struct row *r, const char *name, const char *text, struct err *e)
+{
+    char range[64];
+    if (r->lo >= r->hi && r->hi != 0)
+        snprintf(range, sizeof range, "%g", r->lo);
+    else if (r->hi == 0)
+        snprintf(range, sizeof range, "0..%" PRIu64, UINT64_MAX);
+    else if (r->hi >= BIG)
+        snprintf(range, sizeof range, "%.0f..", r->lo);
+    else
+        snprintf(range, sizeof range, "%g..%g", r->lo, r->hi);
+    char *end;
+    strtod(text, &end);
+    if (end == text || *end)
+        return fail(e, ERR_USAGE, "%s: '%s' is not a number, expected %s", name, text, range);
+    bool fraction = r->kind != FLOAT && text[strspn(text, "-0123456789")];
+    return fail(e, ERR_USAGE, "%s: found %s, expected %s%s", name, text, fraction ? "a whole number in " : "", range);
+}
+
+/* A decimal number that is all of text[n]. */
+static bool whole_number(const char *text, size_t n, uint64_t *out)
+{
+    *out = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!isdigit((unsigned char)text[i]) || __builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, (unsigned)(text[i] - '0'), out))
+            return false;
+    return n > 0;
+}
+
+static status parse_uint(const struct row *r, const char *name, const char *text, uint64_t *out, struct err *e)
+{
+    if (!whole_number(text, strlen(text), out) || (r->hi != 0 && ((double)*out < r->lo || (double)*out > r->hi)))
+        return bad_number(r, name, text, e);
+    return OK;
+}
+
+static status parse_float(const struct row *r, const char *name, const char *text, float *out, struct err *e)
+{
+    char *end;
+    errno = 0;
+    double x = strtod(text, &end);
+    if (end == text || *end || isspace((unsigned char)*text) || !isfinite(x) || x < r->lo || x > r->hi)
+        return bad_number(r, name, text, e);
+    *out = (float)x;
+    return OK;
+}
+
+static status parse_bytes(const char *name, const char *text, size_t *out, struct err *e)
+{
+    size_t digits = strspn(text, "0123456789"), shift = 0;
+    const char *unit = text + digits, *units = "KMGT";
+    uint64_t x;
+    if (*unit) {
+        const char *u = strchr(units, toupper((unsigned char)*unit));
+        if (u)
+            shift = 10 * (size_t)(u - units + 1);
+        unit += u != NULL;
+        if (u && (strcmp(unit, "iB") == 0 || strcmp(unit, "B") == 0))
+            unit += strlen(unit);
+    }
+    if (*unit || !whole_number(text, digits, &x) || x == 0 || !size_mul((size_t)x, (size_t)1 << shift, out))
+        return fail(e, ERR_USAGE, "%s: '%s' is not a size, expected a number with K, M, G or T", name, text);
+    return OK;
+}
+
+static status parse_list(const struct row *r, const char *name, const char *text, struct uint_list *out, struct err *e)
+{
+    for (const char *p = text;; p++) {
+        size_t n = strcspn(p, ",");
+        uint64_t x;
+        if (!whole_number(p, n, &x) || (double)x > r->hi)
+            return fail(e, ERR_USAGE, "%s: '%s' is not a list of numbers, expected 512 or 512,1024", name, text);
+        if (out->n == MAX_LIST)
+            return fail(e, ERR_USAGE, "%s: more than %d numbers", name, MAX_LIST);
+        out->v[out->n++] = x;
+        p += n;
+        if (!*p)
+            return OK;
+    }
+}
+
+static status parse_choice(const struct row *r, const char *name, const char *text, int *out, struct err *e)
+{
+    char known[96];
+    *out = strchr(text, ' ') ? -1 : find_word(r->choices, text);
+    if (*out >= 0)
+        return OK;
+    if (r->later && (*r->later == '*' || find_word(r->later, text) >= 0))
+        return fail(e, ERR_UNSUPPORTED, "%s %s: not in this version, expected %s", name, text, joined(known, sizeof known, r->choices, " or "));
+    return fail(e, ERR_USAGE, "%s: found '%s', expected %s", name, text, joined(known, sizeof known, r->choices, " or "));
+}
+
+/* ---- parsing ---- */
+
+struct parser {
+    struct options *o;
+    bool have_model, have_kv;
+    size_t n_list[3]; /* how many times -p, -n, -d of bench were given */
+};
+
+static status take(struct parser *p, const struct row *r, const char *name, const char *arg, struct err *e)
+{
+    struct options *o = p->o;
+    void *at = (char *)o + r->at;
+    uint64_t x = 0;
+    int choice = 0;
+    switch (r->kind) {
+    case FLAG:
+        *(bool *)at = true;
+        return OK;
+    case MODEL:
+        if (p->have_model)
+            return fail(e, ERR_USAGE, "%s: one model at a time, found %s and %s", name, o->model_path, arg);
+        p->have_model = true;
+        /* fallthrough */
+    case PATH:
+        if (!*arg)
+            return fail(e, ERR_USAGE, "%s: found an empty name, expected a file", name);
+        /* fallthrough */
+    case STRING:
+        *(const char **)at = arg;
+        return OK;
+    case INPUT:
+        o->files[o->n_files++] = (char *)(uintptr_t)arg;
+        return OK;
+    case GOLDEN:
+        o->golden[o->n_golden++] = (char *)(uintptr_t)arg;
+        return OK;
+    case PPL:
+        o->ppl = true;
+        *(const char **)at = arg;
+        return OK;
+    case UINT32:
+        TRY(parse_uint(r, name, arg, &x, e));
+        *(uint32_t *)at = (uint32_t)x;
+        return OK;
+    case INT32:
+        TRY(parse_uint(r, name, arg, &x, e));
+        *(int32_t *)at = (int32_t)x;
+        return OK;
+    case UINT64:
+        return parse_uint(r, name, arg, at, e);
+    case SIZE:
+        TRY(parse_uint(r, name, arg, &x, e));
+        *(size_t *)at = (size_t)x;
+        return OK;
+    case FLOAT:
+        return parse_float(r, name, arg, at, e);
+    case BYTES:
+        return parse_bytes(name, arg, at, e);
+    case LIST: {
+        struct uint_list *l = at;
+        size_t *seen = &p->n_list[l == &o->b_prompt ? 0 : l == &o->b_gen ? 1 : 2];
+        if ((*seen)++ == 0)
+            l->n = 0; /* the first one replaces the default, more add to it */
+        return parse_list(r, name, arg, l, e);
+    }
+    case CACHE:
+        TRY(parse_choice(r, name, arg, &choice, e));
+        if (p->have_kv && (int)o->kv != choice)
+            return fail(e, ERR_USAGE, "%s %s: K and V have one type, found two", name, arg);
+        p->have_kv = true;
+        o->kv = (enum kv_type)choice;
+        return OK;
+    case CHOICE:
+        TRY(parse_choice(r, name, arg, &choice, e));
+        if (r->at == AT(reasoning))
+            o->reasoning = choice;
+        else if (r->at == AT(effort))
+            o->effort = (enum chat_effort)choice;
+        else if (r->at == AT(b_out))
+            o->b_out = choice ? OUT_JSONL : OUT_MD;
+        return OK; /* the others have one value that does anything */
+    case CHECKED:
+        return parse_uint(r, name, arg, &x, e);
+    case NOTHING: {
+        size_t n = strlen(o->without_effect);
+        if (n + strlen(name) + 3 < sizeof o->without_effect)
+            snprintf(o->without_effect + n, sizeof o->without_effect - n, "%s%s", n ? ", " : "", name);
+        return OK;
+    }
+    case HELP:
+        o->help_on = o->command == CMD_RUN ? CMD_HELP : o->command;
+        o->command = CMD_HELP;
+        return OK;
+    case VERSION:
+        o->command = CMD_VERSION;
+        return OK;
+    case LATER:
+        return fail(e, ERR_UNSUPPORTED, "%s: not in this version", name);
+    }
+    return OK;
+}
+
+static status check(struct parser *p, struct err *e)
+{
+    struct options *o = p->o;
+    const char *name = commands[o->command].name;
+    if (o->precise && p->have_kv && o->kv != KV_F32)
+        return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found f16");
+    switch (o->command) {
+    case CMD_RUN:
+        if (o->raw && (o->system || o->reasoning))
+            return fail(e, ERR_USAGE, "--raw: has no chat template, so %s has no place", o->system ? "--system" : "--reasoning on");
+        if (o->parse_special && !o->raw)
+            return fail(e, ERR_USAGE, "--parse-special: only with --raw; with the template a document is text");
+        if (o->print_prompt && o->json)
+            return fail(e, ERR_USAGE, "--print-prompt: prints text, found --json");
+        break;
+    case CMD_EVAL:
+        if (o->golden && o->n_golden > 0) {
+            for (size_t i = 0; i < o->n_files; i++)
+                o->golden[o->n_golden++] = o->files[i];
+            o->n_files = 0;
+        }
+        o->ppl |= o->ids_path != NULL;
+        if ((o->n_golden > 0) == o->ppl)
+            return fail(e, ERR_USAGE, "eval: expected one of --golden FILE..., --ppl TEXT and --ids F.gold");
+        if (o->ppl && (o->ppl_path != NULL) == (o->ids_path != NULL))
+            return fail(e, ERR_USAGE, "eval: perplexity of what? expected --ppl TEXT or --ids F.gold");
+        break;
+    case CMD_TOKENIZE:
+        if (o->ids_only && o->as_text)
+            return fail(e, ERR_USAGE, "tokenize: --ids and --text are the two directions, expected one");
+        if (o->as_text && o->parse_special)
+            return fail(e, ERR_USAGE, "--special: is about reading text, found --text");
+        if (o->n_files > 1)
+            return fail(e, ERR_USAGE, "tokenize: found %zu files, expected one", o->n_files);
+        break;
+    case CMD_SPLIT:
+        if (o->n_files != 2)
+            return fail(e, ERR_USAGE, "split: found %zu files, expected IN.gguf OUT.gguf", o->n_files);
+        break;
+    default:
+        break;
+    }
+    if ((o->command == CMD_BENCH || o->command == CMD_INFO || o->command == CMD_EVAL) && o->n_files > 0)
+        return fail(e, ERR_USAGE, "%s: does not take the argument '%s'; a model is given with -m", name, o->files[0]);
+    return OK;
+}
+
+/* All spellings for getopt; val is the row. Those of this command come first, so that they win over the same name elsewhere. */
+static size_t spellings(struct option *opt, char (*name)[32], size_t cap, enum command c)
+{
+    size_t n = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < COUNT_OF(table); i++) {
+            const struct row *r = &table[i];
+            const char *list = r->names;
+            char w[32];
+            if (!!(r->commands & 1u << c) != (pass == 0))
+                continue;
+            while (next_word(&list, w, sizeof w)) {
+                bool known = false;
+                for (size_t k = 0; k < n; k++)
+                    known |= strcmp(name[k], undash(w)) == 0;
+                if (known || n + 1 >= cap)
+                    continue;
+                snprintf(name[n], sizeof name[n], "%s", undash(w));
+                bool may = r->kind == LATER || r->kind == PPL || (r->arg && *r->arg == '[');
+                opt[n] = (struct option){ name[n], may ? optional_argument : r->arg ? required_argument : no_argument, NULL, (int)(256 + i) };
+                n++;
+            }
+        }
+    opt[n] = (struct option){ 0 };
+    return n;
+}
+
+static enum command find_command(const char *word)
+{
+    for (int c = 0; c < CMD_VERSION; c++)
+        if (strcmp(word, commands[c].name) == 0)
+            return (enum command)c;
+    return N_COMMAND;
+}
+
+static status parse_options(struct parser *p, int argc, char **argv, struct err *e)
+{
+    struct option opt[256];
+    char name[256][32];
+    struct options *o = p->o;
+    enum command c = o->command;
+    spellings(opt, name, COUNT_OF(opt), c);
+    optind = 0; /* GNU: start afresh */
+    opterr = 0;
+    for (;;) {
+        int got = getopt_long_only(argc, argv, ":", opt, NULL);
+        if (got == -1)
+            break;
+        bool apart = got >= 256 && optarg && optarg == argv[optind - 1];
+        const char *typed = argv[optind - 1 - apart];
+        char spelt[64];
+        snprintf(spelt, sizeof spelt, "%.*s", (int)strcspn(typed, "="), typed);
+        int which = got >= 256 ? got : optopt;
+        const struct row *r = which >= 256 ? &table[which - 256] : NULL;
+        /* getopt also takes unique beginnings; only whole names are meant here */
+        if (!r || find_word(r->names, spelt) < 0)
+            return unknown_option(c, typed, e);
+        if (r->kind == LATER)
+            return fail(e, ERR_UNSUPPORTED, "%s: not in this version", spelt);
+        if (!(r->commands & 1u << c))
+            return fail(e, ERR_USAGE, "%s: not an option of %s", spelt, commands[c].name);
+        if (got == ':')
+            return fail(e, ERR_USAGE, "%s: expected an argument: %s", spelt, r->arg);
+        if (got == '?')
+            return fail(e, ERR_USAGE, "%s: takes no argument, found %s", spelt, typed);
+        const char *arg = optarg;
+        if (r->kind == PPL && !arg && optind < argc && (argv[optind][0] != '-' || !argv[optind][1]))
+            arg = argv[optind++];
+        if (r->kind == NOTHING && r->arg && *r->arg == '[' && !arg && optind < argc && find_word("on off auto 0 1", argv[optind]) >= 0)
+            optind++;
+        TRY(take(p, r, spelt, arg, e));
+        if (o->command != c) /* --help and --version leave the rest unread */
+            return OK;
+    }
+    while (optind < argc)
+        o->files[o->n_files++] = argv[optind++];
+    return check(p, e);
+}
+
+status options_parse(struct options *o, int argc, char **argv, struct err *e)
+{
+    const char *model_path = o->model_path;
+    *o = (struct options){
+        .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5,
+        .b_prompt = { { 512 }, 1 }, .b_gen = { { 128 }, 1 }, .b_depth = { { 0 }, 1 },
+        .con = o->con, .stop = o->stop,
+    };
+    o->files = calloc((size_t)argc + 1, sizeof *o->files);
+    o->golden = calloc((size_t)argc + 1, sizeof *o->golden);
+    if (!o->files || !o->golden)
+        return fail(e, ERR_NOMEM, "command line");
+
+    enum command c = argc > 1 ? find_command(argv[1]) : N_COMMAND;
+    bool given = c != N_COMMAND;
+    o->command = given ? c : CMD_RUN;
+    if (commands[o->command].later)
+        return fail(e, ERR_UNSUPPORTED, "%s: not in this version", argv[1]);
+    if (o->command == CMD_HELP) {
+        o->help_on = argc > 2 ? find_command(argv[2]) : CMD_HELP;
+        if (o->help_on == N_COMMAND || argc > 3)
+            return fail(e, ERR_USAGE, "help: no command '%s'; `hayate help` lists them", argc > 3 ? argv[3] : argv[2]);
+        if (commands[o->help_on].later)
+            return fail(e, ERR_UNSUPPORTED, "%s: not in this version", argv[2]);
+        return OK;
+    }
+    struct parser p = { .o = o };
+    return parse_options(&p, argc - given, argv + given, e);
+}
+
+void options_free(struct options *o)
+{
+    free(o->files);
+    free(o->golden);
+    o->files = o->golden = NULL;
+}
+
+/* ---- help ---- */
+
+enum { COLUMNS = 80, TEXT_AT = 30 };
+
+/* Words of text from column at; further lines are indented to it. */
+static void wrap(FILE *out, const char *text, int column, int at)
+{
+    char w[128];
+    while (next_word(&text, w, sizeof w)) {
+        int n = 0; /* columns: bytes that do not continue a character */
+        for (const char *p = w; *p; p++)
+            n += ((unsigned char)*p & 0xc0) != 0x80;
+        if (column > at && column + 1 + n > COLUMNS) {
+            fprintf(out, "\n%*s", at, "");
+            column = at;
+        }
+        column += n + fprintf(out, "%s", column > at ? " " : "");
+        fputs(w, out);
+    }
+    fputc('\n', out);
+}
+
+static void help_row(FILE *out, const struct row *r)
+{
+    char text[512], names[96];
+    int n = fprintf(out, "  %s%s%s", joined(names, sizeof names, r->names, ", "), r->arg ? " " : "", r->arg ? r->arg : "");
+    if (n + 2 > TEXT_AT) {
+        fputc('\n', out);
+        n = 0;
+    }
+    fprintf(out, "%*s", TEXT_AT - n, "");
+    snprintf(text, sizeof text, "%s%s%s%s", r->help, r->def ? " (default: " : "", r->def ? r->def : "", r->def ? ")" : "");
+    wrap(out, text, TEXT_AT, TEXT_AT);
+}
+
+/* The names of all rows of a kind, one per row, as running text */
+static void help_names(FILE *out, enum command c, enum kind kind, const char *intro)
+{
+    char text[2048];
+    int n = snprintf(text, sizeof text, "%s", intro);
+    bool any = false;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        const struct row *r = &table[i];
+        char w[32];
+        const char *list = r->names;
+        if (r->kind != kind || !(r->commands & 1u << c) || !next_word(&list, w, sizeof w))
+            continue;
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s %s", any ? "," : "", w);
+        any = true;
+    }
+    if (any) {
+        fputc('\n', out);
+        wrap(out, text, 0, 0);
+    }
+}
+
+static void help_options(FILE *out, enum command c)
+{
+    for (int g = 0; g < G_HIDDEN; g++) {
+        bool any = false;
+        for (size_t i = 0; i < COUNT_OF(table); i++) {
+            if ((int)table[i].group != g || !(table[i].commands & 1u << c))
+                continue;
+            if (!any)
+                fprintf(out, "\n%s\n", group_name[g]);
+            any = true;
+            help_row(out, &table[i]);
+        }
+    }
+    help_names(out, c, NOTHING, "Accepted without effect, for users of llama.cpp:");
+    if (c != CMD_SPLIT && c != CMD_TOKENIZE)
+        help_names(out, c, LATER, "Not in this version, and refused by name: --backend vulkan|hip, --draft N|auto, --kv q8_0,");
+}
+
+void options_help(FILE *out, enum command c)
+{
+    if (c != CMD_HELP) {
+        fprintf(out, "usage: %s\n", commands[c].usage);
+        fprintf(out, "%c%s\n", toupper((unsigned char)commands[c].help[0]), commands[c].help + 1);
+        help_options(out, c);
+        return;
+    }
+    fprintf(out, "hayate - runs Qwen3.8-Flash-Next from a GGUF file: documents in, answers out\n\n");
+    for (int i = 0; i < CMD_VERSION; i++)
+        if (!commands[i].later)
+            fprintf(out, "  %s\n      %s\n", commands[i].usage, commands[i].help);
+    fprintf(out, "  %s\n\nOptions of run\n", commands[CMD_VERSION].usage);
+    help_options(out, CMD_RUN);
+    fprintf(out, "\nExit codes: 0 done, 1 failed, 2 misuse, 4 answer cut by -n or the context,\n130 and 143 interrupted. Answers go to "
+                 "stdout, all else to stderr.\n");
+}

@@ -1,0 +1,348 @@
+#!/bin/bash
+# e2e.sh HAYATE - the command line as a user meets it: streams, exit codes, messages. Run from the root of the repository.
+# Uses the demo model inside the binary; each check says what stdout, stderr and the exit code must be.
+set -u
+hayate=$(realpath "$1")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+unset HAYATE_MODEL
+export LC_ALL=C.UTF-8
+page=tests/data/sample-page.txt
+checks=0 failed=0
+
+# run ARGS... - leaves $dir/out, $dir/err and $code
+run() {
+    "$hayate" "$@" >"$dir/out" 2>"$dir/err"
+    code=$?
+}
+bad() {
+    failed=$((failed + 1))
+    echo "e2e: $what: $*"
+    echo "  stderr: $(head -c 300 "$dir/err")"
+}
+# expect NAME CODE OUT ERR - of the last run; OUT and ERR: "" must be empty, "=TEXT" the exact text with its line end, "*" anything,
+# otherwise an extended regular expression that some line matches
+stream() { # which, expected
+    case $2 in
+    '') [ ! -s "$dir/$1" ] || bad "$1 is not empty" ;;
+    '*') ;;
+    =*) printf '%s\n' "${2#=}" | cmp -s - "$dir/$1" || bad "$1 is '$(head -c 200 "$dir/$1")', expected '${2#=}'" ;;
+    *) grep -qE -- "$2" "$dir/$1" || bad "$1 does not match $2" ;;
+    esac
+}
+expect() {
+    what=$1
+    checks=$((checks + 1))
+    [ "$code" = "$2" ] || bad "exit $code, expected $2"
+    stream out "$3"
+    stream err "$4"
+    ! grep -qE 'AddressSanitizer|runtime error|LeakSanitizer' "$dir/err" || bad "sanitizer"
+}
+# An error: one line, nothing on stdout
+refuse() { # name, code, regex of the line, args...
+    local name=$1 want=$2 line=$3
+    shift 3
+    run "$@" </dev/null
+    expect "$name" "$want" '' "^hayate: $line"
+    [ "$(wc -l <"$dir/err")" = 1 ] || bad "$(wc -l <"$dir/err") lines on stderr, expected 1"
+}
+
+# --- misuse ---
+refuse 'unknown option' 2 '--bogus: no such option' --bogus "$page"
+refuse 'near miss' 2 '--tmp: .* did you mean --temp' --tmp 1 "$page"
+refuse 'abbreviation' 2 '--thread: .* did you mean --threads' --thread 2 "$page"
+refuse 'short abbreviation' 2 '-igno: ' -igno "$page"
+refuse 'not a number' 2 "-n: 'abc' is not a number, expected 1\.\." -n abc "$page"
+refuse 'trailing garbage' 2 "-n: '3x' is not a number" -n 3x "$page"
+refuse 'zero' 2 '-n: found 0, expected 1' -n 0 "$page"
+refuse 'negative' 2 '-c: found -5, expected 0' -c -5 "$page"
+refuse 'fraction' 2 '-n: found 1.5, expected a whole number' -n 1.5 "$page"
+refuse 'overflow' 2 '-s: found 99999999999999999999' -s 99999999999999999999 "$page"
+refuse 'out of range' 2 '--top-p: found 2, expected 0\.\.1' --top-p 2 "$page"
+refuse 'nan' 2 '--temp: found nan' --temp nan "$page"
+refuse 'size' 2 "--mem-limit: '8Q' is not a size" --mem-limit 8Q "$page"
+refuse 'missing argument' 2 '-n: expected an argument' "$page" -n
+refuse 'argument of a flag' 2 '--json: takes no argument' --json=yes "$page"
+refuse 'choice' 2 "--reasoning: found 'maybe', expected off or on" --reasoning maybe "$page"
+refuse 'two models' 2 '-m: one model at a time' -m a -m b "$page"
+refuse 'two cache types' 2 '-ctv f32: K and V have one type' -ctk f16 -ctv f32 "$page"
+refuse 'precise with f16' 2 '--precise: ' --precise --kv f16 "$page"
+refuse 'repeat-last-n' 2 '--repeat-last-n: found 32, expected 64' --repeat-last-n 32 "$page"
+refuse 'raw with system' 2 '--raw: ' --raw --system S "$page"
+refuse 'parse-special alone' 2 '--parse-special: only with --raw' --parse-special "$page"
+refuse 'option of another command' 2 '--temp: not an option of info' info --temp 1
+refuse 'argument of info' 2 "info: does not take the argument 'x.gguf'" info x.gguf
+refuse 'eval of nothing' 2 'eval: expected one of' eval
+refuse 'both directions' 2 'tokenize: --ids and --text' tokenize --ids --text "$page"
+refuse 'list' 2 "-p: '12,x' is not a list" bench -p 12,x
+refuse 'split of one' 2 'split: found 1 files' split a.gguf
+refuse 'help of nothing' 2 "help: no command 'nothing'" help nothing
+refuse 'empty argument' 2 '-m: found an empty name' -m '' "$page"
+
+# --- known, but of a later version: refused by name, never ignored ---
+while read -r words; do
+    case $words in
+    info* | eval* | bench*) name=${words#* } ;;
+    *) name=$words ;;
+    esac
+    name=${name%%[ =]*}
+    # shellcheck disable=SC2086
+    refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
+done <<'LATER'
+batch -o out
+selftest
+--backend vulkan
+--backend=hip
+--device 0
+-dev 0
+--draft 4
+--draft auto
+--draft=2
+--draft-dense
+-md draft.gguf
+--model-draft draft.gguf
+--kv q8_0
+-ctk q8_0
+-ctv q8_0
+--load copy
+-lm none
+--no-pooled-cache
+--pooled-max-tokens 32
+--no-gather
+--no-block-topk
+--no-union
+--no-graph
+--no-fuse
+--profile
+--reasoning-budget 0
+info --devices
+info --kernels
+eval --needle 4096
+eval --compare vulkan
+bench -f text.txt
+bench -o csv
+bench -o json
+bench --draft 3
+LATER
+
+# --- help and version ---
+run --version
+expect 'version' 0 '^hayate [0-9]+\.[0-9]+\.[0-9]+ \(commit .*\), (gcc|clang) .*, backends: cpu' ''
+for args in help --help -h 'help run' 'help bench' 'help eval' 'help info' 'help tokenize' 'help split' 'bench --help' 'info -h'; do
+    # shellcheck disable=SC2086
+    run $args
+    expect "$args" 0 'hayate' ''
+    awk 'length($0) > 80 { exit 1 }' "$dir/out" || bad 'a line is wider than 80 columns'
+done
+run help
+for word in --golden 'bench ' 'tokenize ' 'split ' --temp '--top-k' 'default: 1024' --kv --json; do
+    grep -qF -- "$word" "$dir/out" || bad "help does not mention $word"
+done
+
+# --- inputs that cannot be answered ---
+printf 'abc\377def' >"$dir/latin"
+printf '\357\273\277ab\300' >"$dir/bom-latin"
+printf 'abc\0def' >"$dir/nul"
+printf ' \n\t\343\200\200\n' >"$dir/white"
+: >"$dir/empty"
+refuse 'missing file' 1 "$dir/none: No such file" "$dir/none"
+refuse 'directory' 1 "$dir: is a directory" "$dir"
+refuse 'empty file' 2 "$dir/empty: empty" "$dir/empty"
+refuse 'empty standard input' 2 'standard input: empty'
+refuse 'white space' 2 "$dir/white: nothing but white space" "$dir/white"
+refuse 'not UTF-8' 1 "$dir/latin: not UTF-8 at byte 3" "$dir/latin"
+refuse 'not UTF-8 behind a mark' 1 "$dir/bom-latin: not UTF-8 at byte 5" "$dir/bom-latin"
+refuse 'NUL' 1 "$dir/nul: NUL at byte 3" "$dir/nul"
+refuse 'too long for -c' 1 "$page: a prompt of [0-9]+ tokens, expected at most 20 \(-c\)" -q -c 20 "$page"
+refuse 'missing model' 1 "$dir/none: cannot open" -m "$dir/none" "$page"
+refuse 'not a model' 1 "$page: not a GGUF file" -m "$page" "$page"
+refuse 'does not fit' 1 '.*--mem-limit' -q --mem-limit 1M "$page"
+refuse 'damaged golden file' 1 "$page: found .* expected GOLD1" eval -q --golden "$page"
+refuse 'not UTF-8 to tokenize' 1 "$dir/latin: not UTF-8 at byte 3" tokenize "$dir/latin"
+refuse 'log that cannot be' 1 "$dir/no/log: " --log "$dir/no/log" "$page"
+if [ "$(id -u)" != 0 ]; then
+    cp "$page" "$dir/secret"
+    chmod 000 "$dir/secret"
+    refuse 'unreadable' 1 "$dir/secret: Permission denied" "$dir/secret"
+fi
+
+# --- answers ---
+run "$page"
+expect 'one file' 0 '^CURLOPT_TFTP_BLKSIZE - ' '^hayate: no -m and no .*demo model'
+stream err '^prefill [0-9]+ tok, [0-9.]+ tok/s · decode [0-9]+ tok, [0-9.]+ tok/s$'
+[ "$(wc -l <"$dir/out")" = 1 ] || bad 'not one line'
+cp "$dir/out" "$dir/answer"
+answer=$(cat "$dir/answer")
+run -q "$page"
+expect 'the same again, quiet' 0 "=$answer" ''
+run -q <"$page"
+expect 'standard input' 0 "=$answer" ''
+run -q - <"$page"
+expect 'standard input by name' 0 "=$answer" ''
+run -q -f "$page"
+expect 'file by -f' 0 "=$answer" ''
+run run -q -p 'Summarize this manual page in one line.' "$page"
+expect 'instruction given' 0 "=$answer" ''
+(printf '\357\273\277' && cat "$page") >"$dir/bom"
+run -q "$dir/bom"
+expect 'byte-order mark' 0 "=$answer" ''
+run -q -t 1 -ub 64 -c 4096 --temp 0 "$page"
+expect 'threads, ubatch and context do not show' 0 "=$answer" ''
+run -q --temp 0.8 -s 7 "$page"
+cp "$dir/out" "$dir/sampled"
+run -q --temp 0.8 --seed 7 "$page"
+expect 'same seed' 0 '*' ''
+cmp -s "$dir/out" "$dir/sampled" || bad 'differs'
+HAYATE_MODEL=tests/models/tiny-man.gguf "$hayate" -p 'Summarize this manual page in one line.' "$page" >"$dir/out" 2>"$dir/err"
+code=$?
+expect 'model from the environment' 0 "=$answer" '^prefill'
+! grep -q demo "$dir/err" || bad 'speaks of the demo model'
+run -ngl 99 -fa on --jinja -no-cnv -st -b 2048 --no-mmap -ctk f16 -ctv f16 --top-k 20 --reasoning off --backend cpu --draft off "$page"
+expect 'spellings of llama.cpp' 0 "=$answer" '^hayate: accepted without effect here: -ngl, -fa, --jinja, -no-cnv, -st, -b, --no-mmap$'
+run -q --log "$dir/log" "$page"
+expect 'log' 0 "=$answer" ''
+grep -q '^prefill' "$dir/log" || bad 'no timing in the log'
+run -v "$page"
+expect 'verbose' 0 "=$answer" 'total +[0-9]+ bytes'
+run -n 3 "$page"
+expect 'cut by -n' 4 '^CURL' 'answer cut by -n after 3 tokens'
+run -c 330 "$page"
+expect 'cut by the context' 4 '^CURL' 'answer cut by the context'
+run -q --ignore-eos -n 40 --json "$page"
+expect 'ignore-eos' 4 '"generated_tokens":40,.*"stop":"length"' ''
+run --reasoning on -n 5 "$page"
+expect 'thoughts go to stderr' 4 '=' '^CURL'
+run -q --reasoning on -n 5 "$page"
+expect 'thoughts, quiet' 4 '=' ''
+
+# --- several files ---
+run -q "$page" LICENSE
+expect 'two files' 0 "^==> $page <==$" ''
+[ "$(head -4 "$dir/out")" = "$(printf '==> %s <==\n%s\n\n==> LICENSE <==' "$page" "$answer")" ] || bad 'headers and answers'
+[ "$(wc -l <"$dir/out")" = 5 ] || bad 'number of lines'
+run -q LICENSE "$page"
+expect 'order does not matter' 0 '*' ''
+[ "$(sed -n 5p "$dir/out")" = "$answer" ] || bad 'another answer after another file'
+run -q "$page" "$dir/none" "$dir/latin" "$dir/empty"
+expect 'one of four' 1 "^==> $page <==$" "^hayate: $dir/none: No such file"
+stream err "^hayate: $dir/latin: not UTF-8"
+stream err "^hayate: $dir/empty: empty"
+[ "$(cat "$dir/out")" = "$(printf '==> %s <==\n%s' "$page" "$answer")" ] || bad 'answer of the good one'
+run -q --json "$page" "$dir/empty" "$page"
+expect 'json' 2 '*' "^hayate: $dir/empty: empty"
+[ "$(jq -r '.text + "|" + .path + "|" + .stop' "$dir/out" | sort -u)" = "$answer|$page|end" ] || bad "json: $(cat "$dir/out")"
+[ "$(jq -r 'select((.prompt_tokens | type == "number") and (.prefill_s > 0) and (.decode_s > 0) and .generated_tokens > 0 and .seed == 0) | .model' \
+    "$dir/out" | sort | uniq -c | tr -s ' ')" = ' 2 (demo model)' ] || bad 'json fields'
+
+# --- the prompt ---
+printf 'A page.\n\n' >"$dir/doc"
+run --print-prompt -p 'Say it.' "$dir/doc"
+printf '<|im_start|>user\nSay it.\n\nA page.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n' >"$dir/want"
+expect 'print-prompt' 0 '*' ''
+cmp -s "$dir/out" "$dir/want" || bad 'prompt'
+run --print-prompt -sys 'Be brief.' --reasoning on --reasoning-effort medium -p 'Say it.' "$dir/doc"
+printf '<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nSay it.\n\nA page.<|im_end|>\n<|im_start|>assistant\n<think>\n' >"$dir/want"
+expect 'print-prompt with system' 0 '*' ''
+cmp -s "$dir/out" "$dir/want" || bad 'prompt'
+run --print-prompt --raw "$dir/doc"
+expect 'print-prompt raw' 0 '*' ''
+printf 'A page.' | cmp -s - "$dir/out" || bad 'prompt'
+
+# --- stdout that cannot be written ---
+for args in "$page" "--json $page" info help --version "tokenize $page" 'bench -p 8 -n 0 -r 1' "--print-prompt $page"; do
+    # shellcheck disable=SC2086
+    "$hayate" $args >/dev/full 2>"$dir/err"
+    code=$?
+    : >"$dir/out"
+    expect "full disk: $args" 1 '' 'standard output: No space left'
+done
+"$hayate" -q "$page" >&- 2>"$dir/err"
+code=$?
+expect 'closed stdout' 1 '*' 'standard output: Bad file descriptor'
+"$hayate" -q "$page" 2>&- >"$dir/out"
+code=$?
+: >"$dir/err"
+expect 'closed stderr' 0 "=$answer" ''
+"$hayate" -q <&- 2>"$dir/err" >"$dir/out"
+code=$?
+expect 'closed stdin' 1 '' 'standard input: Bad file descriptor'
+{ "$hayate" -q "$page" "$page" "$page" 2>"$dir/err" && echo 0 >"$dir/code" || echo $? >"$dir/code"; } | true
+code=$(cat "$dir/code")
+: >"$dir/out"
+expect 'closed pipe' 1 '' 'standard output: Broken pipe'
+
+# --- interruption: what was finished is kept ---
+for signal in INT:130 TERM:143; do
+    "$hayate" -v --ignore-eos -n 100000 --json "$page" >"$dir/out" 2>"$dir/err" &
+    pid=$!
+    for _ in $(seq 100); do
+        grep -q 'total' "$dir/err" && break
+        sleep 0.1
+    done
+    sleep 1.5
+    kill -s "${signal%:*}" "$pid"
+    wait "$pid"
+    code=$?
+    expect "SIG${signal%:*}" "${signal#*:}" '*' 'total'
+    # nothing when the signal came before the first token
+    [ ! -s "$dir/out" ] || jq -e '.stop == "interrupted" and .generated_tokens > 0' "$dir/out" >/dev/null || bad 'the half answer'
+done
+
+# --- tokenize ---
+run tokenize -q "$page"
+expect 'ids' 0 '^[0-9 ]+$' ''
+[ "$(wc -l <"$dir/out")" = 1 ] || bad 'not one line'
+cp "$dir/out" "$dir/ids"
+run tokenize -q --text "$dir/ids"
+expect 'text' 0 '*' ''
+cmp -s "$dir/out" "$page" || bad 'round trip'
+printf 'x <|im_end|> \342\200\213\n\n  \343\201\202\360\237\216\211\001' >"$dir/odd"
+for special in '' --special; do
+    # shellcheck disable=SC2086
+    "$hayate" tokenize -q $special "$dir/odd" >"$dir/ids"
+    run tokenize -q --text <"$dir/ids"
+    expect "round trip $special" 0 '*' ''
+    cmp -s "$dir/out" "$dir/odd" || bad 'round trip'
+done
+run tokenize -q --special <<<'<|im_end|>'
+expect 'special' 0 '^[0-9]+ [0-9]+$' ''
+run tokenize -q <<<'<|im_end|>'
+expect 'text is text' 0 '^[0-9]+ [0-9]+ [0-9]+ ' ''
+refuse 'not an id' 1 "$page: '.*' is not a token id" tokenize --text -q "$page"
+echo 8192 >"$dir/ids"
+refuse 'id outside' 1 "$dir/ids: id 8192, expected 0..8191" tokenize --text -q "$dir/ids"
+if zstd -q -d -f tests/models/vocab-qwen35.gguf.zst -o "$dir/vocab.gguf"; then
+    run tokenize -m "$dir/vocab.gguf" "$page"
+    expect 'vocabulary without tensors' 0 '^[0-9 ]+$' ''
+    refuse 'vocabulary as a model' 1 "$dir/vocab.gguf: " -m "$dir/vocab.gguf" "$page"
+fi
+
+# --- info, eval, bench ---
+run info -q --plan -c 1024 --tensors --keys
+expect 'info' 0 '^architecture +qwen4exp: 8 layers' ''
+sum=$(awk '/^plan/ { p = 1 } p && $1 != "total" { for (i = 2; i <= NF; i++) if ($i == "bytes" && $(i-1) ~ /^[0-9]+$/ && $1 ~ /:$/) s += $(i-1) } END { print s }' \
+    "$dir/out")
+[ "$sum" = "$(awk '$1 == "total" { print $2 }' "$dir/out")" ] || bad "the plan adds up to $sum"
+grep -q '^token_embd.weight ' "$dir/out" || bad 'tensors'
+grep -q '^tokenizer.ggml.pre .*qwen35' "$dir/out" || bad 'keys'
+run eval --golden tests/golden/q.en48.gold
+expect 'golden' 0 'q.en48.gold .* max .logit diff. .* ok$' 'rule: '
+run eval -q --precise --golden tests/golden/q.en48.gold --json
+expect 'golden, json' 0 '"within":true' ''
+run eval -q --ppl "$page" -c 128
+expect 'perplexity' 0 '^ppl [0-9.]+ ' ''
+run eval -q --ppl --ids tests/golden/q.en_page.gold -c 128
+expect 'perplexity of ids' 0 '^ppl [0-9.]+ ' ''
+[ "$(wc -l <"$dir/out")" = 1 ] || bad 'printed more than once'
+run bench -q -p 16,32 -n 4 -d 0,8 -r 2 -o jsonl
+expect 'bench' 0 '*' ''
+[ "$(jq -r '[.n_prompt, .n_gen, .n_depth, (.samples_ts | length)] | @csv' "$dir/out" | tr '\n' ' ')" = \
+    '16,0,0,2 32,0,0,2 0,4,0,2 16,0,8,2 32,0,8,2 0,4,8,2 ' ] || bad "tests: $(jq -c '[.n_prompt, .n_gen, .n_depth]' "$dir/out" | tr '\n' ' ')"
+jq -e '.avg_ts > 0 and .stddev_ts >= 0 and .avg_ns > 0 and has("build_commit") and has("cpu_info") and has("model_size") and has("test_time")' \
+    "$dir/out" >/dev/null || bad 'fields'
+run bench -q -p 16 -n 4 -d 8 -r 1
+expect 'bench table' 0 '\| +pp16 @ d8 \| +[0-9.]+ ± 0.00 \|' ''
+stream out '\| +tg4 @ d8 \|'
+
+echo "e2e: $checks checks, $failed failed"
+[ "$failed" = 0 ]
