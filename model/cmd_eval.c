@@ -84,13 +84,13 @@ static status golden_open(struct golden *g, const char *path, struct err *e)
         return fail(e, ERR_FORMAT, "%s: %" PRIu64 " tokens, %" PRIu64 " ids, %" PRIu64 " rows in %zu bytes, expected %zu", path, T, V, R, n + 6, need + 6);
     }
     g->n_tok = head[0], g->n_vocab = head[1], g->n_row = head[2];
-    const uint32_t *p = head + 3;
-    g->ids = (const int32_t *)p;
-    g->nll = (const float *)(p += T);
-    g->argmax = (const int32_t *)(p += T - 1);
-    g->gap = (const float *)(p += T);
-    g->row = (const int32_t *)(p += T);
-    g->logits = (const float *)(p += R);
+    const void *p = head + 3; /* int32 and float are both four bytes wide */
+    g->ids = p;
+    g->nll = p = g->ids + T;
+    g->argmax = p = g->nll + (T - 1);
+    g->gap = p = g->argmax + T;
+    g->row = p = g->gap + T;
+    g->logits = (p = g->row + R);
     for (uint32_t t = 0; t < g->n_tok; t++)
         if (g->ids[t] < 0 || (uint32_t)g->ids[t] >= g->n_vocab || (t < g->n_row && (g->row[t] < 0 || (uint32_t)g->row[t] >= g->n_tok))) {
             free(g->bytes);
@@ -104,12 +104,13 @@ static status golden_open(struct golden *g, const char *path, struct err *e)
 static double row_nll(const float *x, size_t n_vocab, int32_t next, int32_t *argmax)
 {
     size_t best = 0;
-    double sum = 0;
+    double sum = 1; /* the best one itself */
     for (size_t i = 1; i < n_vocab; i++)
         if (x[i] > x[best])
             best = i;
     for (size_t i = 0; i < n_vocab; i++)
-        sum += exp((double)x[i] - (double)x[best]);
+        if (i != best)
+            sum += exp((double)x[i] - (double)x[best]);
     *argmax = (int32_t)best;
     return log(sum) + (double)x[best] - (double)x[next];
 }

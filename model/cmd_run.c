@@ -4,6 +4,7 @@
  * prints nothing on stdout and does not stop the others; the exit code is that of the worst. */
 #include "model/document.h"
 #include "model/options.h"
+#include "model/prefix.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct input {
     struct text bytes;
     struct chat chat;   /* points into bytes */
     struct ids prompt;
+    size_t n_prefix;    /* ids before the document: a segment of their own */
     bool ready;
 };
 
@@ -39,6 +41,7 @@ struct run {
     struct input *in;      /* [o->n_files] */
     model *m;
     session *s;
+    struct prefix prefix;
     sampler *sampler;
     struct ids banned;     /* --ignore-eos: the stop ids */
     size_t n_answers;      /* printed so far */
@@ -124,7 +127,7 @@ static size_t tokenize_inputs(struct run *r, size_t *n_ctx)
         struct input *in = &r->in[i];
         if (!in->ready)
             continue;
-        status s = chat_tokenize(model_tokenizer(r->m), &in->chat, &in->prompt, NULL, &e);
+        status s = chat_tokenize(model_tokenizer(r->m), &in->chat, &in->prompt, &in->n_prefix, &e);
         if (s == OK && in->prompt.n > limit)
             s = fail(&e, ERR_INPUT, "%s: a prompt of %zu tokens, expected at most %zu (%s)", document_name(in->path), in->prompt.n, limit,
                      o->n_ctx ? "-c" : "the context the model was trained for; -c allows more");
@@ -213,7 +216,8 @@ static status prefill(struct run *r, const struct input *in, struct answer *a, s
     const struct options *o = r->o;
     size_t n = in->prompt.n, step = size_up(o->n_ubatch ? o->n_ubatch : 512, 64);
     double t0 = console_now();
-    for (size_t at = 0; at < n && !interrupted(r); at += MIN(step, n - at)) {
+    TRY(prefix_begin(&r->prefix, r->s, in->prompt.v, in->n_prefix, NULL, e));
+    for (size_t at = in->n_prefix; at < n && !interrupted(r); at += MIN(step, n - at)) {
         TRY(session_prefill(r->s, in->prompt.v + at, MIN(step, n - at), NULL, NULL, e));
         console_progress(o->con, "prefill", MIN(at + step, n), n, console_now() - t0);
     }
@@ -230,7 +234,6 @@ static status generate(struct run *r, const struct input *in, struct answer *a, 
     tokenizer *tok = model_tokenizer(r->m);
     struct detok d = { 0 };
     bool stream = o->con->out_tty && !o->json;
-    session_reset(r->s);
     sampler_reset(r->sampler);
     for (size_t i = in->prompt.n > SAMPLE_WINDOW ? in->prompt.n - SAMPLE_WINDOW : 0; i < in->prompt.n; i++)
         sampler_accept(r->sampler, in->prompt.v[i]);
@@ -432,6 +435,7 @@ int cmd_run(const struct options *o)
     if (s != OK)
         failed(&r, &e);
     sampler_close(r.sampler);
+    prefix_close(&r.prefix);
     session_close(r.s);
     model_close(r.m);
     ids_free(&r.banned);

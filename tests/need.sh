@@ -18,4 +18,5 @@ echo "installing:$missing" >&2
 export DEBIAN_FRONTEND=noninteractive
 # shellcheck disable=SC2086
 apt-get install -y --no-install-recommends $missing >/dev/null 2>&1 && exit 0
+# shellcheck disable=SC2086
 apt-get update >/dev/null && apt-get install -y --no-install-recommends $missing >/dev/null

@@ -1,0 +1,19 @@
+/* prefix.h - the part of a prompt that is the same for every document, evaluated once.
+ *
+ * Template, system text and instruction form a segment of their own, whether they are reused or not, so reuse changes no bit of an answer. */
+#ifndef HAYATE_MODEL_PREFIX_H
+#define HAYATE_MODEL_PREFIX_H
+
+#include "model/model.h"
+
+struct prefix {
+    struct ids ids; /* what the mark stands for; n = 0: nothing */
+    void *mark;     /* session_mark of the position after them */
+};
+
+/* Resets s and brings it to the position after ids [n], by returning to the mark when it stands for the same ids and by evaluating them
+ * otherwise. *n_evaluated (may be NULL): how many ids went through the model. One prefix belongs to one session. */
+status prefix_begin(struct prefix *p, session *s, const int32_t *ids, size_t n, size_t *n_evaluated, struct err *e);
+void prefix_close(struct prefix *p);
+
+#endif
