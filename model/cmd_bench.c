@@ -182,13 +182,13 @@ static int run_all(struct bench *b)
                 }
                 if (s != OK) {
                     free(r.seconds);
-                    fprintf(stderr, "hayate: bench: %s\n", e.msg);
-                    return s == ERR_USAGE ? EXIT_MISUSE : EXIT_FAILED;
+                    console_error(o->con, "bench: %s", e.msg);
+                    return exit_code_of(s);
                 }
                 double *ts = r.seconds, *ns = calloc(r.n, sizeof *ns);
                 if (!ns) {
                     free(ts);
-                    fprintf(stderr, "hayate: bench: out of memory\n");
+                    console_error(o->con, "bench: out of memory");
                     return EXIT_FAILED;
                 }
                 for (size_t k = 0; k < r.n; k++) {
@@ -214,8 +214,8 @@ int cmd_bench(const struct options *o)
     struct err e;
     struct bench b = { .o = o };
     if (model_open(&b.m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK) {
-        fprintf(stderr, "hayate: %s\n", e.msg);
-        return e.code == ERR_USAGE ? EXIT_MISUSE : EXIT_FAILED;
+        console_error(o->con, "%s", e.msg);
+        return exit_code_of(e.code);
     }
     const gguf *g = model_gguf(b.m);
     for (size_t i = 0; i < gguf_n_tensors(g); i++) {

@@ -11,13 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int complain(const char *what, const struct err *e)
+static int complain(const struct options *o, const struct err *e)
 {
-    if (what)
-        fprintf(stderr, "hayate: %s: %s\n", what, e->msg);
-    else
-        fprintf(stderr, "hayate: %s\n", e->msg);
-    return e->code == ERR_USAGE ? EXIT_MISUSE : EXIT_FAILED;
+    console_error(o->con, "%s", e->msg);
+    return exit_code_of(e->code);
 }
 
 /* ---- golden files ---- */
@@ -283,13 +280,13 @@ static int eval_golden(const struct options *o, model *m)
 {
     int code = EXIT_DONE;
     struct err e;
-    if (!o->json && !o->quiet)
-        fprintf(stderr, "%s\nrule: %s\n", gguf_name(model_gguf(m)), o->precise ? precise_rule.name : default_rule.name);
+    if (!o->json)
+        console_note(o->con, "%s\nrule: %s", gguf_name(model_gguf(m)), o->precise ? precise_rule.name : default_rule.name);
     for (size_t i = 0; i < o->n_golden && !*o->stop; i++) {
         bool held = false;
         status s = (ends_with(o->golden[i], ".layers") ? eval_layers : eval_gold)(o, m, o->golden[i], &held, &e);
         if (s != OK)
-            code = worse(code, complain(NULL, &e));
+            code = worse(code, complain(o, &e));
         else if (!held)
             code = worse(code, EXIT_FAILED);
     }
@@ -363,8 +360,7 @@ static int eval_ppl(const struct options *o, model *m)
         session_reset(s);
         if (session_prefill(s, p.ids, n_ctx, ppl_rows, &p, &e) != OK || session_flush(s, ppl_rows, &p, &e) != OK)
             goto failed;
-        if (!o->quiet)
-            fprintf(stderr, "[%zu/%zu] %.4f\n", c + 1, n_chunk, exp(p.sum / (double)MAX((size_t)1, p.n_scored)));
+        console_note(o->con, "[%zu/%zu] %.4f", c + 1, n_chunk, exp(p.sum / (double)MAX((size_t)1, p.n_scored)));
     }
     double k = (double)MAX((size_t)1, p.n_scored), mean = p.sum / k, var = p.n_scored > 1 ? (p.sum_sq / k - mean * mean) / (k - 1) : 0;
     double ppl = exp(mean), err = ppl * sqrt(fmax(0, var));
@@ -380,7 +376,7 @@ static int eval_ppl(const struct options *o, model *m)
     code = EXIT_DONE;
     goto out;
 failed:
-    code = complain(NULL, &e);
+    code = complain(o, &e);
 out:
     session_close(s);
     ids_free(&ids);
@@ -394,7 +390,7 @@ int cmd_eval(const struct options *o)
     struct err e;
     model *m = NULL;
     if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK)
-        return complain(NULL, &e);
+        return complain(o, &e);
     int code = EXIT_DONE;
     if (o->n_golden)
         code = eval_golden(o, m);

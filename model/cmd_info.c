@@ -133,8 +133,8 @@ int cmd_info(const struct options *o)
     struct err e;
     model *m = NULL;
     if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK) {
-        fprintf(stderr, "hayate: %s\n", e.msg);
-        return e.code == ERR_USAGE ? EXIT_MISUSE : EXIT_FAILED;
+        console_error(o->con, "%s", e.msg);
+        return exit_code_of(e.code);
     }
     const gguf *g = model_gguf(m);
     print_file(g);
