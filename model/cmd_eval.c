@@ -281,7 +281,7 @@ static int eval_golden(const struct options *o, model *m)
     int code = EXIT_DONE;
     struct err e;
     if (!o->json)
-        console_note(o->con, "%s\nrule: %s", gguf_name(model_gguf(m)), o->precise ? precise_rule.name : default_rule.name);
+        printf("%s  rule: %s\n", base_name(gguf_name(model_gguf(m))), o->precise ? precise_rule.name : default_rule.name);
     for (size_t i = 0; i < o->n_golden && !*o->stop; i++) {
         bool held = false;
         status s = (ends_with(o->golden[i], ".layers") ? eval_layers : eval_gold)(o, m, o->golden[i], &held, &e);
