@@ -327,7 +327,7 @@ grep -q '^token_embd.weight ' "$dir/out" || bad 'tensors'
 grep -q '^tokenizer.ggml.pre .*qwen35' "$dir/out" || bad 'keys'
 run eval --golden tests/golden/q.en48.gold
 expect 'golden' 0 'q.en48.gold .* max .logit diff. .* ok$' '*'
-expect 'golden rule' 0 'rule: cpu --precise' '*'
+expect 'golden rule' 0 'rule: default path' '*'
 run eval -q --precise --golden tests/golden/q.en48.gold --json
 expect 'golden, json' 0 '"within":true' ''
 run eval -q --ppl "$page" -c 128
