@@ -2,7 +2,8 @@
  *
  * The ticket is (sequence number of the step << 32 | blocks not yet taken). A thread takes a block by decrementing it; the thread that finishes the last
  * block of a step publishes the next ticket. Only a thread that holds a block reads the job, and a job cannot end while a block is held, so a
- * thread that comes late never sees a job that is gone. */
+ * thread that comes late never sees a job that is gone. The end of a job is a ticket without blocks: storing it is the last thing that is done for
+ * the job, because the owner may publish the next one as soon as it sees it. */
 #define _GNU_SOURCE
 #include "gpu/team.h"
 
@@ -19,14 +20,13 @@ enum { SPIN = 4000 };
 struct team {
     _Alignas(64) _Atomic uint64_t ticket;
     _Alignas(64) _Atomic uint32_t done;  /* finished blocks of the step */
-    _Alignas(64) _Atomic uint32_t seq;   /* upper half of the ticket, for sleeping on */
+    _Alignas(64) _Atomic uint32_t event; /* counts publications, for sleeping on */
     _Atomic uint32_t sleepers;
     _Atomic bool stop;
     uint32_t n;
     pthread_t *thread;
     /* the job; written before its first ticket, stable while a block is held */
     _Alignas(64) uint32_t step, n_steps, n_blocks;
-    _Atomic bool running;
     team_count_fn count;
     team_block_fn block;
     void *ctx;
@@ -44,13 +44,17 @@ static void relax(void)
 #endif
 }
 
-static void publish(team *t, uint32_t n_blocks)
+static uint32_t number_of(const team *t) { return (uint32_t)(atomic_load(&t->ticket) >> 32); }
+
+/* Returns the number of the new step. */
+static uint32_t publish(team *t, uint32_t n_blocks)
 {
-    uint32_t seq = atomic_load_explicit(&t->seq, memory_order_relaxed) + 1;
+    uint32_t seq = number_of(t) + 1;
     atomic_store(&t->ticket, (uint64_t)seq << 32 | n_blocks);
-    atomic_store(&t->seq, seq);
+    atomic_fetch_add(&t->event, 1);
     if (atomic_load(&t->sleepers))
-        syscall(SYS_futex, &t->seq, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
+        syscall(SYS_futex, &t->event, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
+    return seq;
 }
 
 /* Returns when the ticket no longer belongs to step number seq. */
@@ -62,8 +66,12 @@ static void await(team *t, uint32_t seq)
         relax();
     }
     atomic_fetch_add(&t->sleepers, 1);
-    while (atomic_load(&t->seq) == seq)
-        syscall(SYS_futex, &t->seq, FUTEX_WAIT_PRIVATE, seq, NULL, NULL, 0);
+    for (;;) {
+        uint32_t event = atomic_load(&t->event); /* before the ticket, which is stored before the event */
+        if (number_of(t) != seq)
+            break;
+        syscall(SYS_futex, &t->event, FUTEX_WAIT_PRIVATE, event, NULL, NULL, 0);
+    }
     atomic_fetch_sub(&t->sleepers, 1);
 }
 
@@ -75,7 +83,6 @@ static void advance(team *t)
         atomic_store_explicit(&t->done, 0, memory_order_relaxed);
         publish(t, t->n_blocks);
     } else {
-        atomic_store(&t->running, false);
         publish(t, 0);
     }
 }
@@ -109,7 +116,7 @@ static void *member_main(void *arg)
 
 void team_run(team *t, uint32_t n_steps, team_count_fn count, team_block_fn block, void *ctx)
 {
-    uint32_t seq;
+    uint32_t seq, end;
     if (n_steps == 0)
         return;
     t->step = 0;
@@ -119,11 +126,10 @@ void team_run(team *t, uint32_t n_steps, team_count_fn count, team_block_fn bloc
     t->ctx = ctx;
     t->n_blocks = count(ctx, 0);
     atomic_store_explicit(&t->done, 0, memory_order_relaxed);
-    atomic_store(&t->running, true);
-    publish(t, t->n_blocks);
+    end = publish(t, t->n_blocks) + n_steps;
     for (;;)
         if (!work(t, 0, &seq)) {
-            if (!atomic_load(&t->running))
+            if (seq == end)
                 return;
             await(t, seq);
         }

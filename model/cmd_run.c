@@ -7,6 +7,7 @@
 #include "model/prefix.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,6 +245,9 @@ static status generate(struct run *r, const struct input *in, struct answer *a, 
     double t0 = console_now();
     while (!interrupted(r)) {
         int32_t id = sampler_choose(r->sampler, session_logits(r->s), r->banned.v, r->banned.n);
+        if (!isfinite(session_logits(r->s)[id]))
+            return fail(e, ERR_FORMAT, "%s: the model computed %g as its best logit, expected a number; is a weight damaged?",
+                        gguf_name(model_gguf(r->m)), (double)session_logits(r->s)[id]);
         if (tokenizer_is_stop(tok, id) && !o->ignore_eos) {
             a->ending = STOP_END;
             break;
@@ -281,7 +285,7 @@ static json_t *json_of(const char *p, size_t n)
     struct text t = { 0 };
     json_t *j = NULL;
     if (utf8_repair(p, n, &t, NULL) == OK)
-        j = json_stringn(t.p, t.n);
+        j = json_stringn(t.p ? t.p : "", t.n);
     text_free(&t);
     return j;
 }

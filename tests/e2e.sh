@@ -248,6 +248,15 @@ run --print-prompt --raw "$dir/doc"
 expect 'print-prompt raw' 0 '*' ''
 printf 'A page.' | cmp -s - "$dir/out" || bad 'prompt'
 
+# --- answers that are empty or no numbers ---
+run -q --json --reasoning on -n 1 "$page"
+expect 'cut while thinking' 4 '"text":""' ''
+cp tests/models/tiny-man.gguf "$dir/nan.gguf"
+head -c 34 /dev/zero | tr '\0' '\377' | dd of="$dir/nan.gguf" bs=1 seek=5983360 conv=notrunc status=none # a block of blk.0.attn_gate
+run -q -m "$dir/nan.gguf" "$page"
+expect 'NaN in a weight' 1 '' 'nan.gguf: the model computed -?nan as its best logit, expected a number'
+rm "$dir/nan.gguf"
+
 # --- stdout that cannot be written ---
 for args in "$page" "--json $page" info help --version "tokenize $page" 'bench -p 8 -n 0 -r 1' "--print-prompt $page"; do
     # shellcheck disable=SC2086
