@@ -3,6 +3,7 @@
  * All inputs are read, checked and tokenised first; then one session, sized for the largest, answers them in turn. An input that fails
  * prints nothing on stdout and does not stop the others; the exit code is that of the worst. */
 #include "model/document.h"
+#include "model/encoding.h"
 #include "model/options.h"
 #include "model/prefix.h"
 
@@ -80,8 +81,11 @@ static struct str text_of(const char *z) { return z ? (struct str){ z, strlen(z)
 static status read_input(const struct options *o, struct input *in, struct err *e)
 {
     struct str document;
+    const char *read_as;
     TRY(document_read(in->path, o->stop, &in->bytes, e));
-    TRY(document_check(in->path, &in->bytes, &document, e));
+    TRY(document_check(in->path, o->encoding, &in->bytes, &document, &read_as, e));
+    if (read_as)
+        console_note(o->con, "hayate: %s: read as %s", document_name(in->path), read_as);
     const char *fallback = o->raw ? NULL : o->model_path ? DEFAULT_INSTRUCTION : DEMO_INSTRUCTION;
     in->chat = (struct chat){
         .system = text_of(o->system), .instruction = text_of(o->instruction ? o->instruction : fallback), .document = document,
@@ -400,6 +404,7 @@ static status run_all(struct run *r, struct err *e)
     const struct options *o = r->o;
     TRY(check_argument("-p", o->instruction, e));
     TRY(check_argument("--system", o->system, e));
+    TRY(encoding_check_name(o->encoding, e));
     size_t n_ctx;
     if (!read_inputs(r))
         return OK;

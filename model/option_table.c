@@ -66,6 +66,8 @@ static const struct row table[] = {
     { "-p --prompt", "TEXT", ON(RUN), G_INPUT, STRING, AT(instruction), .def = "ask for a summary",
       .help = "instruction, put before the document" },
     { "-f --file", "FILE", ON(RUN), G_INPUT, INPUT, .help = "an input, the same as FILE; - is standard input" },
+    { "--encoding", "NAME", ON(RUN), G_INPUT, STRING, AT(encoding), .def = "recognised",
+      .help = "encoding of the inputs, as iconv calls it: UTF-8, Shift_JIS, EUC-JP, ISO-8859-1" },
     { "-sys --system --system-prompt", "TEXT", ON(RUN), G_INPUT, STRING, AT(system), .def = "none", .help = "system message" },
     { "--raw", NULL, ON(RUN), G_INPUT, FLAG, AT(raw), .help = "no chat template: the text is the prompt" },
     { "--parse-special", NULL, ON(RUN), G_INPUT, FLAG, AT(parse_special),

@@ -25,6 +25,7 @@ struct options {
     const char *model_path;      /* NULL: the demo model */
     const char *instruction;     /* -p; NULL: the default of the model */
     const char *system;
+    const char *encoding;        /* what inputs are written in; NULL: recognise it */
     char **files;                /* [n_files] inputs in the order given; "-" is standard input */
     size_t n_files;
     bool raw, parse_special, print_prompt, reasoning, ignore_eos;
