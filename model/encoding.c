@@ -130,7 +130,7 @@ static status convert_iso2022jp(const char *p, size_t n, struct text *out, size_
             continue;
         }
         /* all that is written in this set, as one piece of EUC-JP */
-        size_t step = set == SET_KANA ? 1 : 2, prefix = set != SET_KANJI, start = i, wrong;
+        size_t step = set == SET_KANA ? 1 : 2, prefix = set != SET_KANJI, start = i, wrong = 0;
         struct text euc = { 0 };
         status s = OK;
         for (; s == OK && i < n && p[i] > 0x20 && p[i] != 0x7f; i += step) {
