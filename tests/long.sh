@@ -38,7 +38,7 @@ json() { # FILTER - true for the object on stdout
 }
 
 # The sample page again and again, numbered, so that no two are alike
-pages=$((size / 325))
+pages=$((size / 370))
 for i in $(seq "$pages"); do
     printf '%d. ' "$i"
     sed "s/^\([A-Z]\)/\1$i /" tests/data/sample-page.txt
@@ -73,7 +73,7 @@ json 'has("long") | not'
 run 'split' '0 4' -c "$ctx" --long split -n 256 --json "$dir/long"
 says "$dir/long: [0-9,]+ tokens, -c $ctx: [0-9]+ parts of at most [0-9,]+, then one summary of them"
 says "$dir/long: part 1 of [0-9]+, "
-json ".long == \"split\" and (.parts | length) >= 5 and (.parts | length) <= 10 and all(.parts[]; .tokens <= $ctx - 256)"
+json ".long == \"split\" and (.parts | length) >= 5 and (.parts | length) <= 14 and all(.parts[]; .tokens <= $ctx - 256)"
 json "(.parts | map(.tokens) | add) >= .document_tokens and .document_tokens > $size * 4 / 5 and .prompt_tokens < $ctx"
 text=$(jq -r .text "$dir/out")
 run 'the same again' '0 4' -q -c "$ctx" --long split -n 256 "$dir/long"
