@@ -84,6 +84,38 @@ struct str answer_text(const struct answer *a)
 
 void answer_free(struct answer *a) { text_free(&a->all); }
 
+json_t *json_of(const char *p, size_t n)
+{
+    struct text t = { 0 };
+    json_t *j = NULL;
+    if (utf8_repair(p, n, &t, NULL) == OK)
+        j = json_stringn(t.p ? t.p : "", t.n);
+    text_free(&t);
+    return j;
+}
+
+json_t *answer_json(const struct options *o, const model *m, const struct input *in, const struct answer *a)
+{
+    struct str t = answer_text(a);
+    const char *name = gguf_name(model_gguf(m));
+    json_t *j = json_object();
+    json_object_set_new(j, "path", json_of(in->path, strlen(in->path)));
+    json_object_set_new(j, "text", json_of(t.p, t.n));
+    if (o->reasoning)
+        json_object_set_new(j, "reasoning", json_of(a->all.p ? a->all.p : "", a->n_thought));
+    json_object_set_new(j, "prompt_tokens", json_integer((json_int_t)in->prompt.n));
+    json_object_set_new(j, "generated_tokens", json_integer((json_int_t)a->n_generated));
+    json_object_set_new(j, "prefill_s", json_real(a->prefill_s));
+    json_object_set_new(j, "decode_s", json_real(a->decode_s));
+    json_object_set_new(j, "stop", json_string(ending_name(a->ending)));
+    json_object_set_new(j, "model", json_of(name, strlen(name)));
+    if (o->sample.seed <= INT64_MAX)
+        json_object_set_new(j, "seed", json_integer((json_int_t)o->sample.seed));
+    else
+        json_object_set_new(j, "seed", json_sprintf("%llu", (unsigned long long)o->sample.seed));
+    return j;
+}
+
 /* Looks for the end of the thoughts in what came since the last call. */
 static void follow_thoughts(struct answer *a)
 {

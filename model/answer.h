@@ -8,6 +8,8 @@
 #include "model/options.h"
 #include "model/prefix.h"
 
+#include <jansson.h>
+
 enum ending { STOP_END, STOP_LENGTH, STOP_CONTEXT, STOP_INTERRUPTED };
 const char *ending_name(enum ending x); /* "end", "length", "context", "interrupted" */
 
@@ -50,6 +52,10 @@ struct str answer_text(const struct answer *a);
 /* Cut by -n or by the context. */
 static inline bool answer_is_cut(const struct answer *a) { return a->ending == STOP_LENGTH || a->ending == STOP_CONTEXT; }
 void answer_free(struct answer *a);
+/* A JSON string of any bytes; what is not UTF-8 (a file name) becomes U+FFFD. */
+json_t *json_of(const char *p, size_t n);
+/* The answer as an object with what it took; NULL: no memory. */
+json_t *answer_json(const struct options *o, const model *m, const struct input *in, const struct answer *a);
 
 /* Called while an answer is made; either may be NULL. */
 struct watch {

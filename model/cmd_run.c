@@ -5,7 +5,6 @@
 #include "model/answer.h"
 #include "model/document.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,37 +166,9 @@ static status on_token(void *ctx, const struct answer *a, double seconds, struct
 
 /* ---- what is printed when an answer is complete ---- */
 
-/* A JSON string of any bytes; what is not UTF-8 (a file name) becomes U+FFFD. */
-static json_t *json_of(const char *p, size_t n)
-{
-    struct text t = { 0 };
-    json_t *j = NULL;
-    if (utf8_repair(p, n, &t, NULL) == OK)
-        j = json_stringn(t.p, t.n);
-    text_free(&t);
-    return j;
-}
-
 static status print_json(struct run *r, const struct input *in, const struct answer *a, struct err *e)
 {
-    const struct options *o = r->o;
-    struct str t = answer_text(a);
-    const char *name = gguf_name(model_gguf(r->m));
-    json_t *j = json_object();
-    json_object_set_new(j, "path", json_of(in->path, strlen(in->path)));
-    json_object_set_new(j, "text", json_of(t.p, t.n));
-    if (o->reasoning)
-        json_object_set_new(j, "reasoning", json_of(a->all.p ? a->all.p : "", a->n_thought));
-    json_object_set_new(j, "prompt_tokens", json_integer((json_int_t)in->prompt.n));
-    json_object_set_new(j, "generated_tokens", json_integer((json_int_t)a->n_generated));
-    json_object_set_new(j, "prefill_s", json_real(a->prefill_s));
-    json_object_set_new(j, "decode_s", json_real(a->decode_s));
-    json_object_set_new(j, "stop", json_string(ending_name(a->ending)));
-    json_object_set_new(j, "model", json_of(name, strlen(name)));
-    if (o->sample.seed <= INT64_MAX)
-        json_object_set_new(j, "seed", json_integer((json_int_t)o->sample.seed));
-    else
-        json_object_set_new(j, "seed", json_sprintf("%llu", (unsigned long long)o->sample.seed));
+    json_t *j = answer_json(r->o, r->m, in, a);
     char *line = json_dumps(j, JSON_COMPACT);
     status s = line ? console_write(line, strlen(line), e) : fail(e, ERR_NOMEM, "%s: JSON", in->path);
     if (s == OK)
