@@ -53,6 +53,7 @@ check: check-packages        ## the whole test suite, without and with sanitizer
 tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
 	tests/golden.sh $(B)/hayate
 	tests/e2e.sh $(B)/hayate
+	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 
 asan:                        ## the tests under the address and undefined-behaviour sanitizers
 	$(MAKE) MODE=asan tests

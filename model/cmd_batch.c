@@ -482,10 +482,8 @@ int cmd_batch(const struct options *o)
     struct batch b = { .o = o, .notify = o->notify_fd >= 0, .t0 = console_now() };
     status s = run_all(&b, &e);
     console_progress_end(o->con);
-    if (s == OK && b.report && fclose(b.report) != 0)
+    if (b.report && fclose(b.report) != 0 && s == OK)
         s = fail(&e, ERR_IO, "%s: %s", o->report_path, strerror(errno));
-    else if (s != OK && b.report)
-        fclose(b.report);
     int code = exit_code(&b, s);
     if (s != OK && code < 128)
         console_error(o->con, "%s", e.msg);

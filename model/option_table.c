@@ -186,7 +186,7 @@ static const struct {
 } commands[N_COMMAND] = {
     [CMD_RUN] = { "run", false, "hayate [run] [-m MODEL] [-p TEXT] [FILE...]", "one answer per FILE, or for standard input (the default)" },
     [CMD_BATCH] = { "batch", false, "hayate batch [-m MODEL] (-o DIR | --jsonl FILE) FILE|DIR|@LIST...",
-                    "answers to many files, one load; started again it goes on where it stopped" },
+                    "answers to many files with one load; a second start continues" },
     [CMD_BENCH] = { "bench", false, "hayate bench [-m MODEL] [-p N,..] [-n N,..] [-d N,..]", "measure speed, labelled like llama-bench" },
     [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --ids F.gold)", "golden values and perplexity" },
     [CMD_INFO] = { "info", false, "hayate info [-m MODEL] [--plan]", "what is in a file, and what memory a run takes" },
