@@ -45,6 +45,8 @@ static int run_command(const struct options *o)
     switch (o->command) {
     case CMD_RUN:
         return cmd_run(o);
+    case CMD_BATCH:
+        return cmd_batch(o);
     case CMD_BENCH:
         return cmd_bench(o);
     case CMD_EVAL:
@@ -106,7 +108,7 @@ int main(int argc, char **argv)
     if (reads_stdin)
         o.files[o.n_files++] = dash;
     say_first(&o);
-    if (o.command == CMD_RUN || o.command == CMD_BENCH || o.command == CMD_EVAL)
+    if (o.command == CMD_RUN || o.command == CMD_BATCH || o.command == CMD_BENCH || o.command == CMD_EVAL)
         catch_signals();
     code = run_command(&o);
     if ((code == EXIT_DONE || code == EXIT_CUT) && console_write("", 0, &e) != OK) {

@@ -2,54 +2,29 @@
  *
  * All inputs are read, checked and tokenised first; then one session, sized for the largest, answers them in turn. An input that fails
  * prints nothing on stdout and does not stop the others; the exit code is that of the worst. */
+#include "model/answer.h"
 #include "model/document.h"
-#include "model/encoding.h"
-#include "model/long_input.h"
-#include "model/options.h"
-#include "model/prefix.h"
 
-#include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define DEMO_INSTRUCTION "Summarize this manual page in one line."
-#define DEFAULT_INSTRUCTION "Summarize the following document in one paragraph."
-#define END_OF_THOUGHT "</think>"
-
-enum ending { STOP_END, STOP_LENGTH, STOP_CONTEXT, STOP_INTERRUPTED };
-static const char *const ending_name[] = { "end", "length", "context", "interrupted" };
-
-struct input {
-    const char *path;
-    struct text bytes;
-    struct chat chat;   /* points into bytes */
-    struct ids prompt;
-    size_t n_prefix;    /* ids before the document: a segment of their own */
-    struct long_input fit; /* --long: how the document was made to fit */
-    bool ready;
-};
-
-struct answer {
-    struct text all;       /* everything the model wrote */
-    size_t thought_end;    /* the answer begins here; SIZE_MAX while the model is thinking */
-    size_t shown;          /* bytes of the answer already on stdout */
-    size_t thought_shown;  /* bytes of thought already on stderr */
-    size_t n_generated;
-    double prefill_s, decode_s;
-    enum ending ending;
-};
 
 struct run {
     const struct options *o;
     struct input *in;      /* [o->n_files] */
+    bool *ready;           /* [o->n_files] whether it can be answered */
     model *m;
-    session *s;
-    struct prefix prefix;
-    sampler *sampler;
-    struct ids banned;     /* --ignore-eos: the stop ids */
+    struct engine engine;
     size_t n_answers;      /* printed so far */
     int code;
+};
+
+/* The answer being made, and how much of it has been shown. */
+struct showing {
+    struct run *r;
+    const char *path;
+    bool stream;           /* on a terminal the answer appears as it grows */
+    size_t shown;          /* bytes of the answer already on stdout */
+    size_t thought_shown;  /* bytes of thought already on stderr */
 };
 
 /* Interruption, then failure, then misuse, then a cut answer. */
@@ -79,32 +54,6 @@ static void failed(struct run *r, const struct err *e)
 
 /* ---- inputs ---- */
 
-static struct str text_of(const char *z) { return z ? (struct str){ z, strlen(z) } : STR(""); }
-
-static status read_input(const struct options *o, struct input *in, struct err *e)
-{
-    struct str document;
-    const char *read_as;
-    TRY(document_read(in->path, o->stop, &in->bytes, e));
-    TRY(document_check(in->path, o->encoding, &in->bytes, &document, &read_as, e));
-    if (read_as)
-        console_note(o->con, "hayate: %s: read as %s", document_name(in->path), read_as);
-    const char *fallback = o->raw ? NULL : o->model_path ? DEFAULT_INSTRUCTION : DEMO_INSTRUCTION;
-    in->chat = (struct chat){
-        .system = text_of(o->system), .instruction = text_of(o->instruction ? o->instruction : fallback), .document = document,
-        .reasoning = o->reasoning, .effort = o->effort, .raw = o->raw, .parse_special = o->parse_special,
-    };
-    in->ready = true;
-    return OK;
-}
-
-/* Text given on the command line is checked like a document. */
-static status check_argument(const char *name, const char *text, struct err *e)
-{
-    size_t n = text ? strlen(text) : 0, bad = n ? utf8_invalid_at(text, n) : 0;
-    return bad < n ? fail(e, ERR_USAGE, "%s: not UTF-8 at byte %zu", name, bad) : OK;
-}
-
 /* How many inputs are ready to be answered. */
 static size_t read_inputs(struct run *r)
 {
@@ -113,17 +62,20 @@ static size_t read_inputs(struct run *r)
         struct err e;
         struct input *in = &r->in[i];
         in->path = r->o->files[i];
-        status s = read_input(r->o, in, &e);
+        status s = input_read(r->o, in, &e);
+        if (s == OK)
+            s = input_check(r->o, in, &e);
         if (interrupted(r))
             return 0;
         if (s != OK)
             failed(r, &e);
+        if (s == OK)
+            input_say(r->o, in);
+        r->ready[i] = s == OK;
         n += s == OK;
     }
     return n;
 }
-
-#define PROMPT_OF(in) ((struct long_prompt){ (in)->path, &(in)->chat, &(in)->prompt, &(in)->n_prefix })
 
 /* Tokenises what is ready, refuses what does not fit, and finds the context that all the others need. */
 static size_t tokenize_inputs(struct run *r, size_t *n_ctx)
@@ -133,19 +85,15 @@ static size_t tokenize_inputs(struct run *r, size_t *n_ctx)
     *n_ctx = 0;
     for (size_t i = 0; i < o->n_files; i++) {
         struct err e;
-        struct input *in = &r->in[i];
-        size_t needed;
-        if (!in->ready)
+        size_t need = 0;
+        if (!r->ready[i])
             continue;
-        status s = chat_tokenize(model_tokenizer(r->m), &in->chat, &in->prompt, &in->n_prefix, &e);
-        if (s == OK)
-            s = long_input_fit(&in->fit, o, r->m, &PROMPT_OF(in), &needed, &e);
-        if (s != OK) {
+        if (input_tokenize(o, r->m, &r->in[i], &need, &e) != OK) {
             failed(r, &e);
-            in->ready = false;
+            r->ready[i] = false;
             continue;
         }
-        *n_ctx = MAX(*n_ctx, needed);
+        *n_ctx = MAX(*n_ctx, need);
         n++;
     }
     if (n && o->n_ctx > trained)
@@ -154,20 +102,6 @@ static size_t tokenize_inputs(struct run *r, size_t *n_ctx)
 }
 
 /* ---- one answer ---- */
-
-/* The answer so far, without white space at its end (and, after thoughts, at its start). */
-static struct str answer_text(const struct answer *a)
-{
-    if (a->thought_end == SIZE_MAX)
-        return STR("");
-    struct str t = { a->all.p + a->thought_end, a->all.n - a->thought_end };
-    if (!t.n)
-        return STR("");
-    struct str trimmed = utf8_trim(t);
-    if (a->thought_end > 0)
-        return trimmed;
-    return (struct str){ t.p, trimmed.n ? (size_t)(trimmed.p + trimmed.n - t.p) : 0 };
-}
 
 /* A header like head(1) when there is more than one input. */
 static status show_header(struct run *r, const char *path, struct err *e)
@@ -186,179 +120,57 @@ static status show_header(struct run *r, const char *path, struct err *e)
     return s;
 }
 
-/* Follows the end of the thoughts, shows them on stderr, and on a terminal shows the answer as it grows. */
-static status show_progress(struct run *r, struct answer *a, bool stream, const char *path, struct err *e)
+/* New thoughts to stderr; an empty line of their own when they have ended. */
+static void show_thoughts(struct showing *v, const struct answer *a, bool complete)
 {
-    const struct options *o = r->o;
-    if (a->thought_end == SIZE_MAX) {
-        size_t from = a->thought_shown, end = a->all.n;
-        /* the mark may have begun in what was already looked at */
-        size_t look = from > strlen(END_OF_THOUGHT) ? from - strlen(END_OF_THOUGHT) : 0;
-        char *mark = a->all.n ? strstr(a->all.p + look, END_OF_THOUGHT) : NULL;
-        if (mark) {
-            end = (size_t)(mark - a->all.p);
-            a->thought_end = end + strlen(END_OF_THOUGHT);
-        }
-        if (!o->quiet && end > from) {
-            fprintf(stderr, "%s%.*s%s", o->con->err_tty ? "\033[2m" : "", (int)(end - from), a->all.p + from, o->con->err_tty ? "\033[0m" : "");
-            fflush(stderr);
-        }
-        if (!o->quiet && mark && end > 0)
-            fputc('\n', stderr);
-        a->thought_shown = MAX(end, from);
+    const struct console *con = v->r->o->con;
+    if (con->quiet || v->thought_shown == SIZE_MAX)
+        return;
+    if (a->n_thought > v->thought_shown) {
+        fprintf(stderr, "%s%.*s%s", con->err_tty ? "\033[2m" : "", (int)(a->n_thought - v->thought_shown), a->all.p + v->thought_shown,
+                con->err_tty ? "\033[0m" : "");
+        fflush(stderr);
+        v->thought_shown = a->n_thought;
     }
-    struct str t = answer_text(a);
-    if (!stream || t.n <= a->shown)
-        return OK;
-    if (a->shown == 0) {
-        console_progress_end(o->con);
-        TRY(show_header(r, path, e));
-    }
-    TRY(console_write(t.p + a->shown, t.n - a->shown, e));
-    a->shown = t.n;
-    return OK;
-}
-
-/* Prompt through prefill, one ubatch at a time, so that the bar moves and an interruption is seen. */
-static status prefill(struct run *r, const struct input *in, struct answer *a, struct err *e)
-{
-    const struct options *o = r->o;
-    size_t n = in->prompt.n, step = size_up(o->n_ubatch ? o->n_ubatch : 512, 64);
-    double t0 = console_now();
-    TRY(prefix_begin(&r->prefix, r->s, in->prompt.v, in->n_prefix, NULL, e));
-    for (size_t at = in->n_prefix; at < n && !interrupted(r); at += MIN(step, n - at)) {
-        TRY(session_prefill(r->s, in->prompt.v + at, MIN(step, n - at), NULL, NULL, e));
-        console_progress(o->con, "prefill", MIN(at + step, n), n, console_now() - t0);
-    }
-    if (!interrupted(r))
-        TRY(session_flush(r->s, NULL, NULL, e));
-    a->prefill_s = console_now() - t0;
-    console_progress_end(o->con);
-    return OK;
-}
-
-static status generate(struct run *r, const struct input *in, struct answer *a, struct err *e)
-{
-    const struct options *o = r->o;
-    tokenizer *tok = model_tokenizer(r->m);
-    struct detok d = { 0 };
-    bool stream = o->con->out_tty && !o->json;
-    sampler_reset(r->sampler);
-    for (size_t i = in->prompt.n > SAMPLE_WINDOW ? in->prompt.n - SAMPLE_WINDOW : 0; i < in->prompt.n; i++)
-        sampler_accept(r->sampler, in->prompt.v[i]);
-    a->ending = STOP_INTERRUPTED;
-    a->thought_end = o->reasoning ? SIZE_MAX : 0;
-    TRY(prefill(r, in, a, e));
-
-    double t0 = console_now();
-    while (!interrupted(r)) {
-        int32_t id = sampler_choose(r->sampler, session_logits(r->s), r->banned.v, r->banned.n);
-        if (!isfinite(session_logits(r->s)[id]))
-            return fail(e, ERR_FORMAT, "%s: the model computed %g as its best logit, expected a number; is a weight damaged?",
-                        gguf_name(model_gguf(r->m)), (double)session_logits(r->s)[id]);
-        if (tokenizer_is_stop(tok, id) && !o->ignore_eos) {
-            a->ending = STOP_END;
-            break;
-        }
-        a->n_generated++;
-        sampler_accept(r->sampler, id);
-        TRY(detok_push(tok, &d, id, &a->all, e));
-        TRY(show_progress(r, a, stream, in->path, e));
-        if (!stream && (o->quiet || a->thought_end != SIZE_MAX))
-            console_progress(o->con, "decode", a->n_generated, 0, console_now() - t0);
-        if (a->n_generated >= o->n_predict) {
-            a->ending = STOP_LENGTH;
-            break;
-        }
-        if (session_n_past(r->s) >= session_n_ctx(r->s)) {
-            a->ending = STOP_CONTEXT;
-            break;
-        }
-        TRY(session_decode(r->s, id, e));
-    }
-    a->decode_s = console_now() - t0;
-    TRY(detok_end(&d, &a->all, e));
-    TRY(show_progress(r, a, stream, in->path, e));
-    if (!o->quiet && a->thought_end == SIZE_MAX && a->thought_shown)
+    if (a->thought_end == SIZE_MAX && !complete)
+        return;
+    if (a->n_thought)
         fputc('\n', stderr);
-    console_progress_end(o->con);
+    v->thought_shown = SIZE_MAX;
+}
+
+static void on_prefill(void *ctx, size_t done, size_t total, double seconds)
+{
+    struct showing *v = ctx;
+    console_progress(v->r->o->con, "prefill", done, total, seconds);
+}
+
+static status on_token(void *ctx, const struct answer *a, double seconds, struct err *e)
+{
+    struct showing *v = ctx;
+    const struct options *o = v->r->o;
+    if (a->n_generated == 1)
+        console_progress_end(o->con);
+    show_thoughts(v, a, false);
+    struct str t = answer_text(a);
+    if (v->stream && t.n > v->shown) {
+        if (v->shown == 0) {
+            console_progress_end(o->con);
+            TRY(show_header(v->r, v->path, e));
+        }
+        TRY(console_write(t.p + v->shown, t.n - v->shown, e));
+        v->shown = t.n;
+    }
+    if (!v->stream && (o->quiet || a->thought_end != SIZE_MAX))
+        console_progress(o->con, "decode", a->n_generated, 0, seconds);
     return OK;
-}
-
-/* --long split: one part, answered in silence. */
-struct part_of {
-    struct run *r;
-    const struct input *whole;
-};
-static status answer_part(void *ctx, struct str document, size_t n_predict, struct long_reply *reply, struct err *e)
-{
-    struct run *r = ((struct part_of *)ctx)->r;
-    struct input in = { .path = ((struct part_of *)ctx)->whole->path, .chat = ((struct part_of *)ctx)->whole->chat };
-    const struct options *kept = r->o;
-    struct options o = *kept;
-    struct answer a = { 0 };
-    in.chat.document = document;
-    o.n_predict = (uint32_t)n_predict;
-    o.json = true; /* nothing is streamed */
-    r->o = &o;
-    status s = chat_tokenize(model_tokenizer(r->m), &in.chat, &in.prompt, &in.n_prefix, e);
-    if (s == OK)
-        s = generate(r, &in, &a, e);
-    r->o = kept;
-    struct str t = answer_text(&a);
-    if (s == OK)
-        s = text_add(&reply->text, t.p, t.n, e);
-    reply->n_generated = a.n_generated;
-    reply->stopped = a.ending == STOP_INTERRUPTED;
-    text_free(&a.all);
-    ids_free(&in.prompt);
-    return s;
-}
-
-/* The answer to an input, after those to its parts when it has some. */
-static status answer_whole(struct run *r, struct input *in, struct answer *a, struct err *e)
-{
-    bool stopped = false;
-    if (long_input_is_split(&in->fit))
-        TRY(long_input_reduce(&in->fit, r->o, r->m, &PROMPT_OF(in), answer_part, &(struct part_of){ r, in }, &stopped, e));
-    a->ending = STOP_INTERRUPTED;
-    return stopped ? OK : generate(r, in, a, e);
 }
 
 /* ---- what is printed when an answer is complete ---- */
 
-/* A JSON string of any bytes; what is not UTF-8 (a file name) becomes U+FFFD. */
-static json_t *json_of(const char *p, size_t n)
-{
-    struct text t = { 0 };
-    json_t *j = NULL;
-    if (utf8_repair(p, n, &t, NULL) == OK)
-        j = json_stringn(t.p ? t.p : "", t.n);
-    text_free(&t);
-    return j;
-}
-
 static status print_json(struct run *r, const struct input *in, const struct answer *a, struct err *e)
 {
-    const struct options *o = r->o;
-    struct str t = answer_text(a);
-    const char *name = gguf_name(model_gguf(r->m));
-    json_t *j = json_object();
-    json_object_set_new(j, "path", json_of(in->path, strlen(in->path)));
-    json_object_set_new(j, "text", json_of(t.p, t.n));
-    if (o->reasoning)
-        json_object_set_new(j, "reasoning", json_of(a->all.p ? a->all.p : "", a->thought_shown));
-    json_object_set_new(j, "prompt_tokens", json_integer((json_int_t)in->prompt.n));
-    json_object_set_new(j, "generated_tokens", json_integer((json_int_t)a->n_generated));
-    long_input_json(&in->fit, j);
-    json_object_set_new(j, "prefill_s", json_real(a->prefill_s));
-    json_object_set_new(j, "decode_s", json_real(a->decode_s));
-    json_object_set_new(j, "stop", json_string(ending_name[a->ending]));
-    json_object_set_new(j, "model", json_of(name, strlen(name)));
-    if (o->sample.seed <= INT64_MAX)
-        json_object_set_new(j, "seed", json_integer((json_int_t)o->sample.seed));
-    else
-        json_object_set_new(j, "seed", json_sprintf("%llu", (unsigned long long)o->sample.seed));
+    json_t *j = answer_json(r->o, r->m, in, a);
     char *line = json_dumps(j, JSON_COMPACT);
     status s = line ? console_write(line, strlen(line), e) : fail(e, ERR_NOMEM, "%s: JSON", in->path);
     if (s == OK)
@@ -368,16 +180,17 @@ static status print_json(struct run *r, const struct input *in, const struct ans
     return s;
 }
 
-static status print_answer(struct run *r, const struct input *in, const struct answer *a, struct err *e)
+static status print_answer(const struct showing *v, const struct input *in, const struct answer *a, struct err *e)
 {
+    struct run *r = v->r;
     if (a->ending == STOP_INTERRUPTED && a->n_generated == 0) /* nothing was begun */
         return OK;
     if (r->o->json)
         return print_json(r, in, a, e);
     struct str t = answer_text(a);
-    if (a->shown == 0)
+    if (v->shown == 0)
         TRY(show_header(r, in->path, e));
-    TRY(console_write(t.p + a->shown, t.n - a->shown, e));
+    TRY(console_write(t.p + v->shown, t.n - v->shown, e));
     TRY(console_write("\n", 1, e));
     r->n_answers++;
     return OK;
@@ -389,7 +202,7 @@ static void print_timing(struct run *r, const struct input *in, const struct ans
 {
     const struct options *o = r->o;
     bool named = o->n_files > 1;
-    if (a->ending == STOP_LENGTH || a->ending == STOP_CONTEXT)
+    if (answer_is_cut(a))
         console_note(o->con, "hayate: %s: answer cut by %s after %zu tokens", document_name(in->path), a->ending == STOP_LENGTH ? "-n" : "the context",
                      a->n_generated);
     console_note(o->con, "%s%sprefill %zu tok, %.1f tok/s · decode %zu tok, %.1f tok/s", named ? document_name(in->path) : "", named ? ": " : "",
@@ -401,19 +214,21 @@ static bool answer_one(struct run *r, struct input *in)
 {
     struct err e;
     struct answer a = { 0 };
-    status s = answer_whole(r, in, &a, &e);
+    struct showing v = { .r = r, .path = in->path, .stream = r->o->con->out_tty && !r->o->json };
+    status s = engine_answer_whole(&r->engine, in, &(struct watch){ &v, on_prefill, on_token }, &a, &e);
     if (s == OK)
-        s = print_answer(r, in, &a, &e);
+        show_thoughts(&v, &a, true);
     console_progress_end(r->o->con);
+    if (s == OK)
+        s = print_answer(&v, in, &a, &e);
     if (s != OK) {
         failed(r, &e);
-    } else {
-        if (a.ending == STOP_LENGTH || a.ending == STOP_CONTEXT)
+    } else if (!(a.ending == STOP_INTERRUPTED && interrupted(r)) || a.n_generated) {
+        if (answer_is_cut(&a))
             worsen(&r->code, EXIT_CUT);
-        if (a.ending != STOP_INTERRUPTED || a.n_generated)
-            print_timing(r, in, &a);
+        print_timing(r, in, &a);
     }
-    text_free(&a.all);
+    answer_free(&a);
     return s != ERR_IO;
 }
 
@@ -423,7 +238,7 @@ static status print_prompts(struct run *r, struct err *e)
 {
     for (size_t i = 0; i < r->o->n_files; i++) {
         struct text t = { 0 };
-        if (!r->in[i].ready)
+        if (!r->ready[i])
             continue;
         status s = show_header(r, r->in[i].path, e);
         if (s == OK)
@@ -437,46 +252,24 @@ static status print_prompts(struct run *r, struct err *e)
     return OK;
 }
 
-static void say_more(struct run *r, const struct session_params *p)
-{
-    struct plan plan = { 0 };
-    struct console *con = r->o->con;
-    session_plan(r->m, p, &plan);
-    console_note(con, "%s: %u threads, %s, context %zu", gguf_name(model_gguf(r->m)), model_threads(r->m), model_isa(r->m), p->n_ctx);
-    for (size_t i = 0; i < plan.n; i++)
-        console_note(con, "  %-24s %14zu bytes  %s", plan.line[i].name, plan.line[i].bytes, plan.line[i].note);
-    console_note(con, "  %-24s %14zu bytes", "total", plan_total(&plan));
-}
-
 static status run_all(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
-    TRY(check_argument("-p", o->instruction, e));
-    TRY(check_argument("--system", o->system, e));
-    TRY(encoding_check_name(o->encoding, e));
+    TRY(input_check_options(o, e));
     size_t n_ctx;
     if (!read_inputs(r))
         return OK;
     if (o->print_prompt)
         return print_prompts(r, e);
     TRY(model_open(&r->m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, e));
-    if (model_is_demo(r->m))
-        console_note(o->con, DEMO_NOTE);
-    if (*model_note(r->m))
-        console_note(o->con, "hayate: %s", model_note(r->m));
+    engine_say_model(o, r->m);
     if (!tokenize_inputs(r, &n_ctx))
         return OK;
-    struct session_params p = { .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
     if (o->verbose)
-        say_more(r, &p);
-    TRY(session_open(&r->s, r->m, &p, o->mem_limit, e));
-    size_t n_vocab = model_shape(r->m)->n_vocab;
-    TRY(sampler_open(&r->sampler, n_vocab, &o->sample, e));
-    for (size_t id = 0; o->ignore_eos && id < n_vocab; id++)
-        if (tokenizer_is_stop(model_tokenizer(r->m), (int32_t)id))
-            TRY(ids_push(&r->banned, (int32_t)id, e));
+        engine_say_plan(o, r->m, n_ctx);
+    TRY(engine_open(&r->engine, o, r->m, n_ctx, e));
     for (size_t i = 0; i < o->n_files && !interrupted(r); i++)
-        if (r->in[i].ready && !answer_one(r, &r->in[i]))
+        if (r->ready[i] && !answer_one(r, &r->in[i]))
             return OK;
     return OK;
 }
@@ -484,20 +277,15 @@ static status run_all(struct run *r, struct err *e)
 int cmd_run(const struct options *o)
 {
     struct err e;
-    struct run r = { .o = o, .in = calloc(o->n_files, sizeof *r.in) };
-    status s = r.in ? run_all(&r, &e) : fail(&e, ERR_NOMEM, "inputs");
+    struct run r = { .o = o, .in = calloc(o->n_files, sizeof *r.in), .ready = calloc(o->n_files, sizeof *r.ready) };
+    status s = r.in && r.ready ? run_all(&r, &e) : fail(&e, ERR_NOMEM, "inputs");
     if (s != OK)
         failed(&r, &e);
-    sampler_close(r.sampler);
-    prefix_close(&r.prefix);
-    session_close(r.s);
+    engine_close(&r.engine);
     model_close(r.m);
-    ids_free(&r.banned);
-    for (size_t i = 0; r.in && i < o->n_files; i++) {
-        text_free(&r.in[i].bytes);
-        ids_free(&r.in[i].prompt);
-        long_input_free(&r.in[i].fit);
-    }
+    for (size_t i = 0; r.in && i < o->n_files; i++)
+        input_free(&r.in[i]);
     free(r.in);
+    free(r.ready);
     return r.code;
 }

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
+#include <utf8proc.h>
 
 double console_now(void)
 {
@@ -90,6 +93,46 @@ void console_progress(struct console *c, const char *what, size_t done, size_t t
     fputs("\033[K", stderr);
     fflush(stderr);
     c->bar = true;
+}
+
+/* How many bytes of z fit in a number of columns */
+static size_t fitting(const char *z, int columns)
+{
+    size_t n = strlen(z), at = 0;
+    while (at < n) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t k = utf8proc_iterate((const utf8proc_uint8_t *)z + at, (utf8proc_ssize_t)(n - at), &c);
+        int width = k > 0 ? utf8proc_charwidth(c) : 1;
+        if (width > columns)
+            break;
+        columns -= width;
+        at += k > 0 ? (size_t)k : 1;
+    }
+    return at;
+}
+
+bool console_status(struct console *c, const char *fmt, ...)
+{
+    char text[1024];
+    struct winsize w;
+    va_list ap;
+    double t = console_now();
+    if (c->quiet || t < c->next_bar)
+        return false;
+    if (!c->err_tty) {
+        bool first = c->next_bar <= 0;
+        c->next_bar = t + 10;
+        return !first;
+    }
+    c->next_bar = t + 0.1;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col : 80;
+    fprintf(stderr, "\r%.*s\033[K", (int)fitting(text, columns - 1), text);
+    fflush(stderr);
+    c->bar = true;
+    return false;
 }
 
 void console_progress_end(struct console *c)

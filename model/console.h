@@ -20,6 +20,9 @@ void console_note(struct console *c, const char *fmt, ...) __attribute__((format
 void console_error(struct console *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Progress. done of total units (total = 0: unknown), in seconds so far; a bar on a terminal, else a line every ten seconds. */
 void console_progress(struct console *c, const char *what, size_t done, size_t total, double seconds);
+/* A line of any text in place of the bar: on a terminal cut to its width and at most ten times a second, nothing elsewhere. True when it is
+ * time to say something in lines instead: not a terminal, and ten seconds since the last time. */
+bool console_status(struct console *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Takes the bar away and starts the clock of the next one. */
 void console_progress_end(struct console *c);
 /* Writes to stdout and makes sure that it has arrived: a full disk or a closed pipe is ERR_IO. */

@@ -5,6 +5,7 @@
 #include "model/model_impl.h"
 
 #include <stdlib.h>
+#include <xxhash.h>
 
 status model_open(model **out, const char *path, const struct model_params *p, struct err *e)
 {
@@ -65,4 +66,35 @@ bool model_has_demo(void)
 {
     const void *bytes;
     return demo_bytes(&bytes) > 0;
+}
+
+/* Each piece is hashed with the hash of what came before as seed. Numbers have a fixed width, so that two lists cannot run into each other. */
+static uint64_t add_numbers(uint64_t h, const uint64_t *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint8_t le[8];
+        for (unsigned k = 0; k < 8; k++)
+            le[k] = (uint8_t)(v[i] >> 8 * k);
+        h = XXH3_64bits_withSeed(le, sizeof le, h);
+    }
+    return h;
+}
+
+uint64_t model_identity(const model *m)
+{
+    enum { SAMPLE_BYTES = 1024 };
+    uint64_t h = add_numbers(1, (uint64_t[]){ gguf_n_kv(m->file), gguf_n_tensors(m->file), gguf_n_shards(m->file), gguf_file_bytes(m->file) }, 4);
+    for (size_t i = 0; i < gguf_n_kv(m->file); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(m->file, i);
+        h = add_numbers(h, (uint64_t[]){ kv->key.n, kv->type, kv->elem_type, kv->n, kv->data_bytes }, 5);
+        h = XXH3_64bits_withSeed(kv->key.p, kv->key.n, h);
+        h = XXH3_64bits_withSeed(kv->data, kv->data_bytes, h);
+    }
+    for (size_t i = 0; i < gguf_n_tensors(m->file); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(m->file, i);
+        h = add_numbers(h, (uint64_t[]){ t->name.n, t->type->id, t->n_dims, t->dim[0], t->dim[1], t->dim[2], t->dim[3], t->bytes }, 8);
+        h = XXH3_64bits_withSeed(t->name.p, t->name.n, h);
+        h = XXH3_64bits_withSeed(t->data, MIN(t->bytes, (size_t)SAMPLE_BYTES), h);
+    }
+    return h;
 }

@@ -40,6 +40,9 @@ uint32_t model_threads(const model *m);
 const char *model_isa(const model *m); /* instruction set the cpu rows use */
 bool model_is_demo(const model *m);
 bool model_has_demo(void); /* whether this binary carries one */
+/* A hash that says whether two opened models are the same: sizes of the files, metadata, tensor directory and the first KiB of each tensor
+ * (a page per tensor is read). The path does not enter. Weights that were edited elsewhere behind unchanged metadata are not noticed. */
+uint64_t model_identity(const model *m);
 /* "FILE: what, expected what" warnings gathered while binding; "" when none */
 const char *model_note(const model *m);
 

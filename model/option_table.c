@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
@@ -37,7 +38,8 @@ enum kind {
 };
 
 #define ON(c) (1u << CMD_##c)
-#define ENGINE (ON(RUN) | ON(BENCH) | ON(EVAL) | ON(INFO))
+#define ASK    (ON(RUN) | ON(BATCH))
+#define ENGINE (ASK | ON(BENCH) | ON(EVAL) | ON(INFO))
 #define ANY (~0u)
 #define AT(field) offsetof(struct options, field)
 #define BIG 2147483647.0
@@ -63,38 +65,38 @@ static const struct row table[] = {
     { "-m --model", "FILE", ENGINE | ON(TOKENIZE), G_MODEL, MODEL, AT(model_path), .def = "$HAYATE_MODEL, else the built-in demo",
       .help = "GGUF file; of a set of shards any one" },
 
-    { "-p --prompt", "TEXT", ON(RUN), G_INPUT, STRING, AT(instruction), .def = "ask for a summary",
+    { "-p --prompt", "TEXT", ASK, G_INPUT, STRING, AT(instruction), .def = "ask for a summary",
       .help = "instruction, put before the document" },
-    { "-f --file", "FILE", ON(RUN), G_INPUT, INPUT, .help = "an input, the same as FILE; - is standard input" },
-    { "--encoding", "NAME", ON(RUN), G_INPUT, STRING, AT(encoding), .def = "recognised",
+    { "-f --file", "FILE", ASK, G_INPUT, INPUT, .help = "an input, the same as FILE; - is standard input" },
+    { "--encoding", "NAME", ASK, G_INPUT, STRING, AT(encoding), .def = "recognised",
       .help = "encoding of the inputs, as iconv calls it: UTF-8, Shift_JIS, EUC-JP, ISO-8859-1" },
-    { "--long", "MODE", ON(RUN), G_INPUT, CHOICE, AT(long_mode), .choices = "refuse head-tail split", .def = "refuse",
+    { "--long", "MODE", ASK, G_INPUT, CHOICE, AT(long_mode), .choices = "refuse head-tail split", .def = "refuse",
       .help = "a document longer than the context: refuse it, take its beginning and end, or split it and summarize the summaries" },
-    { "-sys --system --system-prompt", "TEXT", ON(RUN), G_INPUT, STRING, AT(system), .def = "none", .help = "system message" },
-    { "--raw", NULL, ON(RUN), G_INPUT, FLAG, AT(raw), .help = "no chat template: the text is the prompt" },
-    { "--parse-special", NULL, ON(RUN), G_INPUT, FLAG, AT(parse_special),
+    { "-sys --system --system-prompt", "TEXT", ASK, G_INPUT, STRING, AT(system), .def = "none", .help = "system message" },
+    { "--raw", NULL, ASK, G_INPUT, FLAG, AT(raw), .help = "no chat template: the text is the prompt" },
+    { "--parse-special", NULL, ASK, G_INPUT, FLAG, AT(parse_special),
       .help = "with --raw: <|im_end|> and the like in the text are tokens" },
     { "--print-prompt", NULL, ON(RUN), G_INPUT, FLAG, AT(print_prompt), .help = "print the prompt and stop" },
 
-    { "-n --predict --n-predict", "N", ON(RUN), G_ANSWER, UINT32, AT(n_predict), 1, BIG, .def = "1024", .help = "generate at most N tokens" },
-    { "-rea --reasoning", "on|off", ON(RUN), G_ANSWER, CHOICE, AT(reasoning), .choices = "off on", .later = "auto", .def = "off",
+    { "-n --predict --n-predict", "N", ASK, G_ANSWER, UINT32, AT(n_predict), 1, BIG, .def = "1024", .help = "generate at most N tokens" },
+    { "-rea --reasoning", "on|off", ASK, G_ANSWER, CHOICE, AT(reasoning), .choices = "off on", .later = "auto", .def = "off",
       .help = "let the model think first; thoughts go to stderr" },
-    { "--reasoning-effort", "LEVEL", ON(RUN), G_ANSWER, CHOICE, AT(effort), .choices = "xhigh medium low", .def = "xhigh",
+    { "--reasoning-effort", "LEVEL", ASK, G_ANSWER, CHOICE, AT(effort), .choices = "xhigh medium low", .def = "xhigh",
       .help = "with --reasoning on: xhigh, medium or low" },
-    { "--ignore-eos", NULL, ON(RUN), G_ANSWER, FLAG, AT(ignore_eos), .help = "never stop before -n" },
+    { "--ignore-eos", NULL, ASK, G_ANSWER, FLAG, AT(ignore_eos), .help = "never stop before -n" },
 
-    { "--temp --temperature", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.temp), 0, 100, .def = "0", .help = "temperature; 0 takes the best token (greedy)" },
-    { "--top-k", "N", ON(RUN), G_SAMPLING, INT32, AT(sample.top_k), 0, BIG, .def = "20", .help = "only the N best; 0 is off" },
-    { "--top-p", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.top_p), 0, 1, .def = "0.95", .help = "only the best that add up to X; 1 is off" },
-    { "--min-p", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.min_p), 0, 1, .def = "0", .help = "only those at least X times as likely as the best" },
-    { "--repeat-penalty", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.repeat_penalty), 0.01, 100, .def = "1",
+    { "--temp --temperature", "X", ASK, G_SAMPLING, FLOAT, AT(sample.temp), 0, 100, .def = "0", .help = "temperature; 0 takes the best token (greedy)" },
+    { "--top-k", "N", ASK, G_SAMPLING, INT32, AT(sample.top_k), 0, BIG, .def = "20", .help = "only the N best; 0 is off" },
+    { "--top-p", "X", ASK, G_SAMPLING, FLOAT, AT(sample.top_p), 0, 1, .def = "0.95", .help = "only the best that add up to X; 1 is off" },
+    { "--min-p", "X", ASK, G_SAMPLING, FLOAT, AT(sample.min_p), 0, 1, .def = "0", .help = "only those at least X times as likely as the best" },
+    { "--repeat-penalty", "X", ASK, G_SAMPLING, FLOAT, AT(sample.repeat_penalty), 0.01, 100, .def = "1",
       .help = "divides logits of the last 64 tokens; 1 is off" },
-    { "--presence-penalty", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.presence_penalty), -100, 100, .def = "0",
+    { "--presence-penalty", "X", ASK, G_SAMPLING, FLOAT, AT(sample.presence_penalty), -100, 100, .def = "0",
       .help = "subtracted once per token in the last 64" },
-    { "--frequency-penalty", "X", ON(RUN), G_SAMPLING, FLOAT, AT(sample.frequency_penalty), -100, 100, .def = "0",
+    { "--frequency-penalty", "X", ASK, G_SAMPLING, FLOAT, AT(sample.frequency_penalty), -100, 100, .def = "0",
       .help = "subtracted per occurrence in the last 64" },
-    { "--repeat-last-n", "N", ON(RUN), G_HIDDEN, CHECKED, .lo = 64, .hi = 64 },
-    { "-s --seed", "N", ON(RUN), G_SAMPLING, UINT64, AT(sample.seed), .def = "0", .help = "start of the random stream" },
+    { "--repeat-last-n", "N", ASK, G_HIDDEN, CHECKED, .lo = 64, .hi = 64 },
+    { "-s --seed", "N", ASK, G_SAMPLING, UINT64, AT(sample.seed), .def = "0", .help = "start of the random stream" },
 
     { "-p --n-prompt", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_prompt), 0, BIG, .def = "512", .help = "prompt lengths; 0 drops the test" },
     { "-n --n-gen", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_gen), 0, BIG, .def = "128", .help = "generated tokens; 0 drops the test" },
@@ -113,7 +115,7 @@ static const struct row table[] = {
     { "--text", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(as_text), .help = "ids in, text out" },
     { "--special --parse-special", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(parse_special), .help = "<|im_end|> and the like in the text are tokens" },
 
-    { "-c --ctx-size", "N", ON(RUN), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "the prompt and -n", .help = "context in tokens" },
+    { "-c --ctx-size", "N", ASK, G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "the prompt and -n", .help = "context in tokens" },
     { "-c --ctx-size", "N", ON(INFO), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "4096", .help = "context of the plan" },
     { "-c --ctx-size", "N", ON(EVAL), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "512", .help = "chunk of --ppl" },
     { "-ub --ubatch-size", "N", ENGINE, G_SPEED, UINT32, AT(n_ubatch), 1, 65536, .def = "512", .help = "prompt tokens per step" },
@@ -127,9 +129,15 @@ static const struct row table[] = {
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl", .later = "csv json sql", .def = "md", .help = "md or jsonl" },
+    { "-o --output", "DIR", ON(BATCH), G_OUTPUT, PATH, AT(out_dir), .help = "one DIR/NAME.txt per input, each whole or absent" },
+    { "--jsonl", "FILE", ON(BATCH), G_OUTPUT, PATH, AT(jsonl_path), .help = "one JSON object per input; may be combined with -o" },
+    { "--report", "FILE", ON(BATCH), G_OUTPUT, PATH, AT(report_path), .help = "a line per failed input: path, status, message; tabs between" },
+    { "--force", NULL, ON(BATCH), G_OUTPUT, FLAG, AT(force), .help = "answer again what has been answered" },
+    { "--progress", NULL, ON(BATCH), G_OUTPUT, FLAG, AT(progress), .help = "a line per input instead of a bar" },
+    { "--notify-fd", "N", ON(BATCH), G_OUTPUT, INT32, AT(notify_fd), 0, BIG, .help = "write events as JSON lines to descriptor N" },
     { "--json", NULL, ON(RUN) | ON(EVAL), G_OUTPUT, FLAG, AT(json), .help = "one JSON object per result" },
     { "-q --quiet", NULL, ENGINE | ON(TOKENIZE) | ON(SPLIT), G_OUTPUT, FLAG, AT(quiet), .help = "nothing on stderr but errors" },
-    { "-v --verbose", NULL, ON(RUN), G_OUTPUT, FLAG, AT(verbose), .help = "say more on stderr: model, plan, times of each input" },
+    { "-v --verbose", NULL, ASK, G_OUTPUT, FLAG, AT(verbose), .help = "say more on stderr: model, plan, times of each input" },
     { "--log --log-file", "FILE", ENGINE | ON(TOKENIZE) | ON(SPLIT), G_OUTPUT, PATH, AT(log_path), .help = "write the lines of stderr to FILE too" },
     { "-h --help", NULL, ANY, G_OUTPUT, HELP, .help = "this text" },
     { "--version", NULL, ANY, G_HIDDEN, VERSION, .help = "name and version" },
@@ -181,7 +189,8 @@ static const struct {
     const char *usage, *help;
 } commands[N_COMMAND] = {
     [CMD_RUN] = { "run", false, "hayate [run] [-m MODEL] [-p TEXT] [FILE...]", "one answer per FILE, or for standard input (the default)" },
-    [CMD_BATCH] = { "batch", true, "", "" },
+    [CMD_BATCH] = { "batch", false, "hayate batch [-m MODEL] (-o DIR | --jsonl FILE) FILE|DIR|@LIST...",
+                    "answers to many files with one load; a second start continues" },
     [CMD_BENCH] = { "bench", false, "hayate bench [-m MODEL] [-p N,..] [-n N,..] [-d N,..]", "measure speed, labelled like llama-bench" },
     [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --ids F.gold)", "golden values and perplexity" },
     [CMD_INFO] = { "info", false, "hayate info [-m MODEL] [--plan]", "what is in a file, and what memory a run takes" },
@@ -481,6 +490,17 @@ static status check(struct parser *p, struct err *e)
     if (o->precise && p->have_kv && o->kv != KV_F32)
         return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found f16");
     switch (o->command) {
+    case CMD_BATCH:
+        if (!o->out_dir && !o->jsonl_path)
+            return fail(e, ERR_USAGE, "batch: where to? expected -o DIR or --jsonl FILE");
+        if (o->n_files == 0)
+            return fail(e, ERR_USAGE, "batch: expected FILE, DIR or @LIST (a file of paths)");
+        if (o->notify_fd >= 0) { /* before anything else is opened, which might get this number */
+            int flags = fcntl(o->notify_fd, F_GETFL);
+            if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+                return fail(e, ERR_USAGE, "--notify-fd %d: %s", o->notify_fd, flags < 0 ? strerror(errno) : "not open for writing");
+        }
+        /* fallthrough */
     case CMD_RUN:
         if (o->raw && (o->system || o->reasoning))
             return fail(e, ERR_USAGE, "--raw: has no chat template, so %s has no place", o->system ? "--system" : "--reasoning on");
@@ -604,7 +624,7 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
 {
     const char *model_path = o->model_path;
     *o = (struct options){
-        .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5,
+        .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1,
         .b_prompt = { { 512 }, 1 }, .b_gen = { { 128 }, 1 }, .b_depth = { { 0 }, 1 },
         .con = o->con, .stop = o->stop,
     };
@@ -725,6 +745,6 @@ void options_help(FILE *out, enum command c)
             fprintf(out, "  %s\n      %s\n", commands[i].usage, commands[i].help);
     fprintf(out, "  %s\n\nOptions of run\n", commands[CMD_VERSION].usage);
     help_options(out, CMD_RUN);
-    fprintf(out, "\nExit codes: 0 done, 1 failed, 2 misuse, 4 answer cut by -n or the context,\n130 and 143 interrupted. Answers go to "
-                 "stdout, all else to stderr.\n");
+    fprintf(out, "\nExit codes: 0 done, 1 failed, 2 misuse, 3 some inputs of a batch failed,\n4 answer cut by -n or the context, "
+                 "130 and 143 interrupted. Answers go to stdout, all\nelse to stderr.\n");
 }

@@ -44,6 +44,11 @@ struct options {
     bool quiet;
     bool verbose;
     const char *log_path;
+    /* batch */
+    const char *out_dir;         /* -o; NULL: none */
+    const char *jsonl_path, *report_path;
+    int32_t notify_fd;           /* -1: none; known to be open for writing */
+    bool force, progress;
     /* bench */
     struct uint_list b_prompt, b_gen, b_depth;
     uint32_t b_reps;
@@ -65,6 +70,7 @@ struct options {
 
 /* Each command returns the exit code and has said on stderr what went wrong. */
 int cmd_run(const struct options *o);
+int cmd_batch(const struct options *o);
 int cmd_info(const struct options *o);
 int cmd_tokenize(const struct options *o);
 int cmd_eval(const struct options *o);

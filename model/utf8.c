@@ -101,6 +101,29 @@ status utf8_repair(const char *text, size_t n, struct text *out, struct err *e)
     return OK;
 }
 
+status utf8_escape(const char *text, size_t n, struct text *out, struct err *e)
+{
+    static const char hex[] = "0123456789abcdef";
+    const uint8_t *p = (const uint8_t *)text;
+    TRY(text_add(out, "", 0, e));
+    for (size_t i = 0; i < n;) {
+        bool whole;
+        size_t k = utf8_prefix(p + i, n - i, &whole);
+        uint8_t c = p[i];
+        bool control = c < 0x20 || c == 0x7F || (c == 0xC2 && whole && p[i + 1] < 0xA0);
+        if (whole && !control && c != '\\') {
+            TRY(text_add(out, text + i, k, e));
+            i += k;
+            continue;
+        }
+        char byte[4] = { '\\', 'x', hex[c >> 4], hex[c & 15] };
+        const char *word = c == '\\' ? "\\\\" : c == '\n' ? "\\n" : c == '\t' ? "\\t" : NULL;
+        TRY(word ? text_add(out, word, 2, e) : text_add(out, byte, sizeof byte, e));
+        i++;
+    }
+    return OK;
+}
+
 bool utf8_is_space(uint32_t c)
 {
     return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||

@@ -24,6 +24,9 @@ size_t utf8_prefix(const uint8_t *p, size_t n, bool *whole);
 uint32_t utf8_decode(const uint8_t *p, size_t *len);
 /* Appends text[n] with U+FFFD for every byte that is not part of a well-formed sequence. */
 status utf8_repair(const char *text, size_t n, struct text *out, struct err *e);
+/* Appends text[n] as one word of one line that stands for exactly these bytes: control characters and bytes outside well-formed sequences
+ * become \n, \t or \xHH, a backslash two. For names of files in messages and records. */
+status utf8_escape(const char *text, size_t n, struct text *out, struct err *e);
 /* The White_Space property of Unicode. */
 bool utf8_is_space(uint32_t c);
 /* s without the white space at both ends; invalid bytes are not white space. */

@@ -71,6 +71,9 @@ refuse 'repeat-last-n' 2 '--repeat-last-n: found 32, expected 64' --repeat-last-
 refuse 'raw with system' 2 '--raw: ' --raw --system S "$page"
 refuse 'parse-special alone' 2 '--parse-special: only with --raw' --parse-special "$page"
 refuse 'option of another command' 2 '--temp: not an option of info' info --temp 1
+refuse 'batch to nowhere' 2 'batch: where to\? expected -o DIR or --jsonl FILE' batch "$page"
+refuse 'batch of nothing' 2 'batch: expected FILE' batch -o "$dir/out"
+refuse 'closed descriptor' 2 '--notify-fd 77: Bad file descriptor' batch -o "$dir/out" --notify-fd 77 "$page"
 refuse 'argument of info' 2 "info: does not take the argument 'x.gguf'" info x.gguf
 refuse 'eval of nothing' 2 'eval: expected one of' eval
 refuse 'both directions' 2 'tokenize: --ids and --text' tokenize --ids --text "$page"
@@ -89,7 +92,6 @@ while read -r words; do
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
-batch -o out
 selftest
 --backend vulkan
 --backend=hip
@@ -128,14 +130,14 @@ LATER
 # --- help and version ---
 run --version
 expect 'version' 0 '^hayate [0-9]+\.[0-9]+\.[0-9]+ \(commit .*\), (gcc|clang) .*, backends: cpu' ''
-for args in help --help -h 'help run' 'help bench' 'help eval' 'help info' 'help tokenize' 'help split' 'bench --help' 'info -h'; do
+for args in help --help -h 'help run' 'help batch' 'help bench' 'help eval' 'help info' 'help tokenize' 'help split' 'bench --help' 'info -h'; do
     # shellcheck disable=SC2086
     run $args
     expect "$args" 0 'hayate' ''
     awk 'length($0) > 80 { exit 1 }' "$dir/out" || bad 'a line is wider than 80 columns'
 done
 run help
-for word in --golden 'bench ' 'tokenize ' 'split ' --temp '--top-k' 'default: 1024' --kv --json; do
+for word in --golden 'batch ' 'bench ' 'tokenize ' 'split ' --temp '--top-k' 'default: 1024' --kv --json; do
     grep -qF -- "$word" "$dir/out" || bad "help does not mention $word"
 done
 

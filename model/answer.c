@@ -1,0 +1,291 @@
+/* answer.c - from a path to an answer. */
+#include "model/answer.h"
+
+#include "model/document.h"
+#include "model/encoding.h"
+
+#include <math.h>
+#include <string.h>
+
+#define DEMO_INSTRUCTION "Summarize this manual page in one line."
+#define DEFAULT_INSTRUCTION "Summarize the following document in one paragraph."
+#define END_OF_THOUGHT "</think>"
+
+const char *ending_name(enum ending x)
+{
+    static const char *const name[] = { "end", "length", "context", "interrupted" };
+    return name[x];
+}
+
+/* ---- inputs ---- */
+
+static struct str text_of(const char *z) { return z ? (struct str){ z, strlen(z) } : STR(""); }
+
+static status check_argument(const char *name, const char *text, struct err *e)
+{
+    size_t n = text ? strlen(text) : 0, bad = n ? utf8_invalid_at(text, n) : 0;
+    return bad < n ? fail(e, ERR_USAGE, "%s: not UTF-8 at byte %zu", name, bad) : OK;
+}
+
+status input_check_options(const struct options *o, struct err *e)
+{
+    TRY(check_argument("-p", o->instruction, e));
+    TRY(check_argument("--system", o->system, e));
+    return encoding_check_name(o->encoding, e);
+}
+
+struct str input_instruction(const struct options *o)
+{
+    const char *fallback = o->raw ? NULL : o->model_path ? DEFAULT_INSTRUCTION : DEMO_INSTRUCTION;
+    return text_of(o->instruction ? o->instruction : fallback);
+}
+
+status input_read(const struct options *o, struct input *in, struct err *e) { return document_read(in->path, o->stop, &in->bytes, e); }
+
+status input_check(const struct options *o, struct input *in, struct err *e)
+{
+    struct str document;
+    TRY(document_check(in->path, o->encoding, &in->bytes, &document, &in->read_as, e));
+    in->chat = (struct chat){
+        .system = text_of(o->system), .instruction = input_instruction(o), .document = document,
+        .reasoning = o->reasoning, .effort = o->effort, .raw = o->raw, .parse_special = o->parse_special,
+    };
+    return OK;
+}
+
+status input_tokenize(const struct options *o, model *m, struct input *in, size_t *n_ctx, struct err *e)
+{
+    struct long_prompt p = { in->path, &in->chat, &in->prompt, &in->n_prefix };
+    TRY(chat_tokenize(model_tokenizer(m), &in->chat, &in->prompt, &in->n_prefix, e));
+    return long_input_fit(&in->fit, o, m, &p, n_ctx, e);
+}
+
+void input_say(const struct options *o, const struct input *in)
+{
+    if (in->read_as)
+        console_note(o->con, "hayate: %s: read as %s", document_name(in->path), in->read_as);
+}
+
+void input_free(struct input *in)
+{
+    text_free(&in->bytes);
+    ids_free(&in->prompt);
+    long_input_free(&in->fit);
+}
+
+/* ---- answers ---- */
+
+struct str answer_text(const struct answer *a)
+{
+    if (a->thought_end == SIZE_MAX)
+        return STR("");
+    struct str t = { a->all.p + a->thought_end, a->all.n - a->thought_end };
+    if (!t.n)
+        return STR("");
+    struct str trimmed = utf8_trim(t);
+    if (a->thought_end > 0)
+        return trimmed;
+    return (struct str){ t.p, trimmed.n ? (size_t)(trimmed.p + trimmed.n - t.p) : 0 };
+}
+
+void answer_free(struct answer *a) { text_free(&a->all); }
+
+json_t *json_of(const char *p, size_t n)
+{
+    struct text t = { 0 };
+    json_t *j = NULL;
+    if (utf8_repair(p, n, &t, NULL) == OK)
+        j = json_stringn(t.p ? t.p : "", t.n);
+    text_free(&t);
+    return j;
+}
+
+json_t *answer_json(const struct options *o, const model *m, const struct input *in, const struct answer *a)
+{
+    struct str t = answer_text(a);
+    const char *name = gguf_name(model_gguf(m));
+    json_t *j = json_object();
+    json_object_set_new(j, "path", json_of(in->path, strlen(in->path)));
+    json_object_set_new(j, "text", json_of(t.p, t.n));
+    if (o->reasoning)
+        json_object_set_new(j, "reasoning", json_of(a->all.p ? a->all.p : "", a->n_thought));
+    json_object_set_new(j, "prompt_tokens", json_integer((json_int_t)in->prompt.n));
+    json_object_set_new(j, "generated_tokens", json_integer((json_int_t)a->n_generated));
+    long_input_json(&in->fit, j);
+    json_object_set_new(j, "prefill_s", json_real(a->prefill_s));
+    json_object_set_new(j, "decode_s", json_real(a->decode_s));
+    json_object_set_new(j, "stop", json_string(ending_name(a->ending)));
+    json_object_set_new(j, "model", json_of(name, strlen(name)));
+    if (o->sample.seed <= INT64_MAX)
+        json_object_set_new(j, "seed", json_integer((json_int_t)o->sample.seed));
+    else
+        json_object_set_new(j, "seed", json_sprintf("%llu", (unsigned long long)o->sample.seed));
+    return j;
+}
+
+/* Looks for the end of the thoughts in what came since the last call. */
+static void follow_thoughts(struct answer *a)
+{
+    if (a->thought_end != SIZE_MAX)
+        return;
+    /* the mark may have begun in what was already looked at */
+    size_t from = a->n_thought, look = from > strlen(END_OF_THOUGHT) ? from - strlen(END_OF_THOUGHT) : 0, end = a->all.n;
+    const char *mark = a->all.n ? strstr(a->all.p + look, END_OF_THOUGHT) : NULL;
+    if (mark) {
+        end = (size_t)(mark - a->all.p);
+        a->thought_end = end + strlen(END_OF_THOUGHT);
+    }
+    a->n_thought = MAX(end, from);
+}
+
+/* Prompt through prefill, one ubatch at a time, so that the bar moves and an interruption is seen. */
+static status prefill(struct engine *en, const struct input *in, const struct watch *w, struct answer *a, struct err *e)
+{
+    const struct options *o = en->o;
+    size_t n = in->prompt.n, step = size_up(o->n_ubatch ? o->n_ubatch : 512, 64), n_evaluated = 0;
+    double t0 = console_now();
+    TRY(prefix_begin(&en->prefix, en->s, in->prompt.v, in->n_prefix, &n_evaluated, e));
+    a->n_reused = in->n_prefix - n_evaluated;
+    for (size_t at = in->n_prefix; at < n && !*o->stop; at += MIN(step, n - at)) {
+        TRY(session_prefill(en->s, in->prompt.v + at, MIN(step, n - at), NULL, NULL, e));
+        if (w->prefill)
+            w->prefill(w->ctx, MIN(at + step, n), n, console_now() - t0);
+    }
+    if (!*o->stop)
+        TRY(session_flush(en->s, NULL, NULL, e));
+    a->prefill_s = console_now() - t0;
+    return OK;
+}
+
+status engine_answer(struct engine *en, const struct input *in, const struct watch *w, struct answer *a, struct err *e)
+{
+    const struct options *o = en->o;
+    tokenizer *tok = model_tokenizer(en->m);
+    struct detok d = { 0 };
+    sampler_reset(en->sampler);
+    for (size_t i = in->prompt.n > SAMPLE_WINDOW ? in->prompt.n - SAMPLE_WINDOW : 0; i < in->prompt.n; i++)
+        sampler_accept(en->sampler, in->prompt.v[i]);
+    a->ending = STOP_INTERRUPTED;
+    a->thought_end = o->reasoning ? SIZE_MAX : 0;
+    TRY(prefill(en, in, w, a, e));
+
+    double t0 = console_now();
+    while (!*o->stop) {
+        int32_t id = sampler_choose(en->sampler, session_logits(en->s), en->banned.v, en->banned.n);
+        float best = session_logits(en->s)[id];
+        if (!isfinite(best))
+            return fail(e, ERR_FORMAT, "%s: the model computed %g as its best logit, expected a number; is a weight damaged?",
+                        gguf_name(model_gguf(en->m)), (double)best);
+        if (tokenizer_is_stop(tok, id) && !o->ignore_eos) {
+            a->ending = STOP_END;
+            break;
+        }
+        a->n_generated++;
+        sampler_accept(en->sampler, id);
+        TRY(detok_push(tok, &d, id, &a->all, e));
+        follow_thoughts(a);
+        if (w->token)
+            TRY(w->token(w->ctx, a, console_now() - t0, e));
+        if (a->n_generated >= o->n_predict) {
+            a->ending = STOP_LENGTH;
+            break;
+        }
+        if (session_n_past(en->s) >= session_n_ctx(en->s)) {
+            a->ending = STOP_CONTEXT;
+            break;
+        }
+        TRY(session_decode(en->s, id, e));
+    }
+    a->decode_s = console_now() - t0;
+    TRY(detok_end(&d, &a->all, e));
+    follow_thoughts(a);
+    return w->token ? w->token(w->ctx, a, a->decode_s, e) : OK;
+}
+
+/* --long split: one part of the whole, answered in silence. */
+struct part_of {
+    struct engine *en;
+    const struct input *whole;
+};
+static status answer_part(void *ctx, struct str document, size_t n_predict, struct long_reply *reply, struct err *e)
+{
+    struct engine *en = ((struct part_of *)ctx)->en;
+    const struct input *whole = ((struct part_of *)ctx)->whole;
+    const struct options *kept = en->o;
+    struct options o = *kept;
+    struct input in = { .path = whole->path, .chat = whole->chat };
+    struct answer a = { 0 };
+    in.chat.document = document;
+    o.n_predict = (uint32_t)n_predict;
+    en->o = &o;
+    status s = chat_tokenize(model_tokenizer(en->m), &in.chat, &in.prompt, &in.n_prefix, e);
+    if (s == OK)
+        s = engine_answer(en, &in, &(struct watch){ 0 }, &a, e);
+    en->o = kept;
+    struct str t = answer_text(&a);
+    if (s == OK)
+        s = text_add(&reply->text, t.p, t.n, e);
+    reply->n_generated = a.n_generated;
+    reply->stopped = a.ending == STOP_INTERRUPTED;
+    answer_free(&a);
+    ids_free(&in.prompt);
+    return s;
+}
+
+status engine_answer_whole(struct engine *en, struct input *in, const struct watch *w, struct answer *a, struct err *e)
+{
+    bool stopped = false;
+    struct long_prompt p = { in->path, &in->chat, &in->prompt, &in->n_prefix };
+    if (long_input_is_split(&in->fit))
+        TRY(long_input_reduce(&in->fit, en->o, en->m, &p, answer_part, &(struct part_of){ en, in }, &stopped, e));
+    a->ending = STOP_INTERRUPTED;
+    return stopped ? OK : engine_answer(en, in, w, a, e);
+}
+
+/* ---- the engine ---- */
+
+static struct session_params session_params_of(const struct options *o, size_t n_ctx)
+{
+    return (struct session_params){ .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
+}
+
+void engine_say_model(const struct options *o, const model *m)
+{
+    if (model_is_demo(m))
+        console_note(o->con, DEMO_NOTE);
+    if (*model_note(m))
+        console_note(o->con, "hayate: %s", model_note(m));
+}
+
+void engine_say_plan(const struct options *o, const model *m, size_t n_ctx)
+{
+    struct plan plan = { 0 };
+    struct session_params p = session_params_of(o, n_ctx);
+    session_plan(m, &p, &plan);
+    console_note(o->con, "%s: %u threads, %s, context %zu", gguf_name(model_gguf(m)), model_threads(m), model_isa(m), n_ctx);
+    for (size_t i = 0; i < plan.n; i++)
+        console_note(o->con, "  %-24s %14zu bytes  %s", plan.line[i].name, plan.line[i].bytes, plan.line[i].note);
+    console_note(o->con, "  %-24s %14zu bytes", "total", plan_total(&plan));
+}
+
+status engine_open(struct engine *en, const struct options *o, model *m, size_t n_ctx, struct err *e)
+{
+    struct session_params p = session_params_of(o, n_ctx);
+    size_t n_vocab = model_shape(m)->n_vocab;
+    *en = (struct engine){ .o = o, .m = m };
+    TRY(session_open(&en->s, m, &p, o->mem_limit, e));
+    TRY(sampler_open(&en->sampler, n_vocab, &o->sample, e));
+    for (size_t id = 0; o->ignore_eos && id < n_vocab; id++)
+        if (tokenizer_is_stop(model_tokenizer(m), (int32_t)id))
+            TRY(ids_push(&en->banned, (int32_t)id, e));
+    return OK;
+}
+
+void engine_close(struct engine *en)
+{
+    sampler_close(en->sampler);
+    prefix_close(&en->prefix);
+    session_close(en->s);
+    ids_free(&en->banned);
+    *en = (struct engine){ 0 };
+}
