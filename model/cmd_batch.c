@@ -36,7 +36,8 @@ struct batch {
     size_t n_to_do, n_done, n_skipped, n_failed, n_cut; /* inputs; n_cut are among the done and the skipped */
     size_t left_tok;   /* prompt tokens of the inputs to do */
     size_t n_evaluated, n_reused, n_generated;
-    double t0, prefill_s, decode_s;
+    double t0, t_first; /* start of the command, and of the first answer */
+    double prefill_s, decode_s;
     /* the input in work */
     size_t at, in_work_tok;
     double in_work_s;
@@ -159,7 +160,7 @@ static void show_status(struct batch *b, const char *what)
     enum { WIDTH = 20 };
     char bar[WIDTH + 1] = { 0 }, left[64];
     size_t ended = n_ended(b), n = b->pile.n;
-    double speed = rate(b->n_evaluated + b->n_generated + b->in_work_tok, console_now() - b->t0);
+    double speed = rate(b->n_evaluated + b->n_generated + b->in_work_tok, console_now() - b->t_first);
     if (b->o->progress)
         return;
     time_left(b, left, sizeof left);
@@ -381,6 +382,7 @@ static status answer_one(struct batch *b, size_t i, struct err *e)
 static status answer_all(struct batch *b, struct err *e)
 {
     const struct options *o = b->o;
+    b->t_first = console_now();
     for (size_t i = 0; i < b->pile.n && !*o->stop; i++) {
         struct err why;
         if (b->task[i].state != TO_DO)

@@ -746,5 +746,5 @@ void options_help(FILE *out, enum command c)
     fprintf(out, "  %s\n\nOptions of run\n", commands[CMD_VERSION].usage);
     help_options(out, CMD_RUN);
     fprintf(out, "\nExit codes: 0 done, 1 failed, 2 misuse, 3 some inputs of a batch failed,\n4 answer cut by -n or the context, "
-                 "130 and 143 interrupted. Answers go to stdout, all\nelse to stderr.\n");
+                 "130 and 143 interrupted. Answers go to\nstdout, all else to stderr.\n");
 }
