@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <xxhash.h>
 
 #define DEMO_INSTRUCTION "Summarize this manual page in one line."
 #define DEFAULT_INSTRUCTION "Summarize the following document in one paragraph."
@@ -40,7 +41,12 @@ struct str input_instruction(const struct options *o)
     return text_of(o->instruction ? o->instruction : fallback);
 }
 
-status input_read(const struct options *o, struct input *in, struct err *e) { return document_read(in->path, o->stop, &in->bytes, e); }
+status input_read(const struct options *o, struct input *in, struct err *e)
+{
+    TRY(document_read(in->path, o->stop, &in->bytes, e));
+    in->hash = XXH3_64bits(in->bytes.p, in->bytes.n);
+    return OK;
+}
 
 status input_check(const struct options *o, struct input *in, struct err *e)
 {

@@ -18,7 +18,8 @@ const char *ending_name(enum ending x); /* "end", "length", "context", "interrup
 
 struct input {
     const char *path;
-    struct text bytes;  /* as read */
+    struct text bytes;  /* as read; UTF-8 after input_check */
+    uint64_t hash;      /* xxh3 of the bytes as read */
     struct chat chat;   /* points into bytes */
     struct ids prompt;
     size_t n_prefix;    /* ids before the document: a segment of their own */

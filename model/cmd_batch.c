@@ -74,7 +74,7 @@ static uint64_t options_identity(const struct options *o)
 
 static struct origin origin_of(const struct batch *b, const struct input *in)
 {
-    return (struct origin){ b->model_hash, b->options_hash, XXH3_64bits(in->bytes.p ? in->bytes.p : "", in->bytes.n) };
+    return (struct origin){ b->model_hash, b->options_hash, in->hash };
 }
 
 /* ---- events for programs ---- */
