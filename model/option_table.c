@@ -180,6 +180,14 @@ static const struct row table[] = {
     NOT_YET("--needle", "LEN,..", ANY),
     NOT_YET("--compare", "BACKEND", ANY),
     NOT_YET("--reasoning-budget", "N", ANY),
+    NOT_YET("--prefix-cache", "DIR", ANY),
+    NOT_YET("--save-state", "FILE", ANY),
+    NOT_YET("--load-state", "FILE", ANY),
+    NOT_YET("--parallel", "N", ANY),
+    NOT_YET("--shard", "K/N", ANY),
+    NOT_YET("--ledger", NULL, ANY),
+    NOT_YET("--fill", "KIND", ANY),
+    NOT_YET("--trace", "FILE", ANY),
     NOT_YET("-f --file", "TEXT", ON(BENCH)),
 };
 

@@ -96,6 +96,10 @@ selftest
 --backend vulkan
 --backend=hip
 --device 0
+--prefix-cache d
+--save-state f
+--parallel 2
+--shard 1/2
 -dev 0
 --draft 4
 --draft auto
