@@ -248,6 +248,8 @@ run --print-prompt --raw "$dir/doc"
 expect 'print-prompt raw' 0 '*' ''
 printf 'A page.' | cmp -s - "$dir/out" || bad 'prompt'
 
+refuse 'endless input' 1 '/dev/zero: more than 256 MiB, expected a document' /dev/zero
+
 # --- answers that are empty or no numbers ---
 run -q --json --reasoning on -n 1 "$page"
 expect 'cut while thinking' 4 '"text":""' ''
