@@ -267,6 +267,8 @@ for args in "$page" "--json $page" info help --version "tokenize $page" 'bench -
     : >"$dir/out"
     expect "full disk: $args" 1 '' 'standard output: No space left'
 done
+run -q --log /dev/full "$page"
+expect 'full disk: log' 1 '*' '/dev/full: cannot write'
 "$hayate" -q "$page" >&- 2>"$dir/err"
 code=$?
 expect 'closed stdout' 1 '*' 'standard output: Bad file descriptor'
