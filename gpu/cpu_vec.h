@@ -25,15 +25,18 @@ static inline vf v_load(const float *p)
 static inline void v_store(float *p, vf v) { memcpy(p, &v, sizeof v); }
 static inline vf v_set(float x) { return (vf){ x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x }; }
 
-/* ((0+8)+(4+12)) ... : halves folded onto each other until one is left */
+/* Halves folded onto each other until one is left: 16, 8, 4, 2 */
 static inline float v_sum(vf v)
 {
-    float a[VEC];
+    typedef float v8 __attribute__((vector_size(32)));
+    typedef float v4 __attribute__((vector_size(16)));
+    v8 a[2];
+    v4 b[2];
     memcpy(a, &v, sizeof a);
-    for (int w = VEC / 2; w; w /= 2)
-        for (int i = 0; i < w; i++)
-            a[i] += a[i + w];
-    return a[0];
+    a[0] += a[1];
+    memcpy(b, a, sizeof b);
+    b[0] += b[1];
+    return (b[0][0] + b[0][2]) + (b[0][1] + b[0][3]);
 }
 
 /* a . b over n elements; a tail shorter than a vector is added last, ascending */
@@ -47,6 +50,19 @@ static inline float v_dot(const float *a, const float *b, uint32_t n)
     for (; i < n; i++)
         sum += a[i] * b[i];
     return sum;
+}
+
+/* 16 signed bytes to f32 */
+static inline vf v_from_i8(const int8_t *p)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+#else
+    typedef int8_t v16b __attribute__((vector_size(16)));
+    v16b b;
+    memcpy(&b, p, sizeof b);
+    return __builtin_convertvector(b, vf);
+#endif
 }
 
 /* n binary16 values to f32 */

@@ -13,20 +13,23 @@
 #include <string.h>
 #include <time.h>
 
+/* Repetitions of one test (-r) */
+enum { MAX_REPS = 1000 };
+
 struct bench {
     const struct options *o;
     model *m;
     session *s;
     int32_t *ids; /* depth, then prompt or generated ids */
     void *mark;
-    uint64_t params;
+    uint64_t params, bytes; /* of the tensors */
     char cpu[96], size[32];
 };
 
 struct result {
     uint64_t n_prompt, n_gen, n_depth;
     size_t n;
-    double *seconds;
+    double rate[MAX_REPS]; /* tokens per second */
 };
 
 static double now(void)
@@ -69,38 +72,49 @@ static status run_once(struct bench *b, const struct result *r, double *seconds,
     return OK;
 }
 
-static status run_test(struct bench *b, struct result *r, struct err *e)
+static void leave_depth(struct bench *b)
 {
-    status st = OK;
-    const struct options *o = b->o;
-    struct session_params p = { .n_ctx = r->n_depth + r->n_prompt + r->n_gen + 1, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
-    TRY(session_open(&b->s, b->m, &p, o->mem_limit, e));
-    b->ids = calloc(p.n_ctx, sizeof *b->ids);
-    b->mark = malloc(session_mark_bytes(b->s));
-    r->seconds = calloc(o->b_reps, sizeof *r->seconds);
-    if (!b->ids || !b->mark || !r->seconds) {
-        st = fail(e, ERR_NOMEM, "bench: %zu ids and a mark of %zu bytes", p.n_ctx, session_mark_bytes(b->s));
-        goto out;
-    }
-    uint64_t x = 0x9E3779B97F4A7C15u;
-    for (size_t i = 0; i < p.n_ctx; i++) {
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        b->ids[i] = (int32_t)((x >> 32) % model_shape(b->m)->n_vocab);
-    }
-    if (r->n_depth)
-        TRY_OR(out, st, session_prefill(b->s, b->ids, r->n_depth, NULL, NULL, e));
-    TRY_OR(out, st, session_mark(b->s, b->mark, e));
-    struct result warm = { .n_prompt = MIN(r->n_prompt, (uint64_t)512), .n_gen = MIN(r->n_gen, (uint64_t)8), .n_depth = r->n_depth };
-    double ignored;
-    TRY_OR(out, st, run_once(b, &warm, &ignored, e));
-    for (r->n = 0; r->n < o->b_reps && !*o->stop; r->n++)
-        TRY_OR(out, st, run_once(b, r, &r->seconds[r->n], e));
-out:
     session_close(b->s);
     free(b->ids);
     free(b->mark);
     b->s = NULL, b->ids = NULL, b->mark = NULL;
-    return st;
+}
+
+/* A session with room for the largest test behind n_depth ids, filled with them and marked: every run of this depth starts there. */
+static status enter_depth(struct bench *b, uint64_t n_depth, struct err *e)
+{
+    const struct options *o = b->o;
+    uint64_t longest = 1;
+    for (size_t i = 0; i < o->b_prompt.n; i++)
+        longest = MAX(longest, o->b_prompt.v[i]);
+    for (size_t i = 0; i < o->b_gen.n; i++)
+        longest = MAX(longest, o->b_gen.v[i]);
+    struct session_params p = { .n_ctx = n_depth + longest, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
+    TRY(session_open(&b->s, b->m, &p, o->mem_limit, e));
+    b->ids = calloc(p.n_ctx, sizeof *b->ids);
+    b->mark = malloc(session_mark_bytes(b->s));
+    if (!b->ids || !b->mark)
+        return fail(e, ERR_NOMEM, "%zu ids and a mark of %zu bytes", p.n_ctx, session_mark_bytes(b->s));
+    uint64_t x = 0x9E3779B97F4A7C15u; /* xorshift64: the same trace on every machine */
+    for (size_t i = 0; i < p.n_ctx; i++) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        b->ids[i] = (int32_t)((x >> 32) % model_shape(b->m)->n_vocab);
+    }
+    for (size_t at = 0, step = 8192; at < n_depth && !*o->stop; at += step)
+        TRY(session_prefill(b->s, b->ids + at, MIN(step, n_depth - at), NULL, NULL, e));
+    return session_mark(b->s, b->mark, e);
+}
+
+static status run_test(struct bench *b, struct result *r, struct err *e)
+{
+    struct result warm = { .n_prompt = MIN(r->n_prompt, (uint64_t)512), .n_gen = MIN(r->n_gen, (uint64_t)8), .n_depth = r->n_depth };
+    double seconds;
+    TRY(run_once(b, &warm, &seconds, e));
+    for (r->n = 0; r->n < b->o->b_reps && !*b->o->stop; r->n++) {
+        TRY(run_once(b, r, &seconds, e));
+        r->rate[r->n] = (double)(r->n_prompt + r->n_gen) / seconds;
+    }
+    return OK;
 }
 
 /* Mean and sample standard deviation */
@@ -114,46 +128,55 @@ static void mean_dev(const double *x, size_t n, double *mean, double *dev)
     *dev = sqrt(*dev);
 }
 
-static void print_json(const struct bench *b, const struct result *r, const double *ts, const double *ns)
+static void print_json(const struct bench *b, const struct result *r)
 {
     const struct options *o = b->o;
     char when[32];
     time_t t = time(NULL);
     struct tm tm;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
-    double avg_ts, dev_ts, avg_ns, dev_ns;
-    mean_dev(ts, r->n, &avg_ts, &dev_ts);
-    mean_dev(ns, r->n, &avg_ns, &dev_ns);
     const char *kv = o->precise || o->kv == KV_F32 ? "f32" : "f16";
-    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:i,s:i,s:s,s:s,s:b}", "build_commit", HAYATE_COMMIT, "cpu_info", b->cpu, "backends", "CPU",
-                          "model_filename", gguf_name(model_gguf(b->m)), "model_type", "qwen4exp", "model_size",
-                          (json_int_t)gguf_file_bytes(model_gguf(b->m)), "model_n_params", (json_int_t)b->params, "n_ubatch",
-                          (int)(o->n_ubatch ? o->n_ubatch : 512), "n_threads", (int)model_threads(b->m), "type_k", kv, "type_v", kv, "precise", o->precise);
-    json_object_set_new(j, "n_prompt", json_integer((json_int_t)r->n_prompt));
-    json_object_set_new(j, "n_gen", json_integer((json_int_t)r->n_gen));
-    json_object_set_new(j, "n_depth", json_integer((json_int_t)r->n_depth));
-    json_object_set_new(j, "test_time", json_string(when));
-    json_object_set_new(j, "avg_ns", json_real(round(avg_ns)));
-    json_object_set_new(j, "stddev_ns", json_real(round(dev_ns)));
-    json_object_set_new(j, "avg_ts", json_real(avg_ts));
-    json_object_set_new(j, "stddev_ts", json_real(dev_ts));
-    json_t *a = json_array(), *c = json_array();
+    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I}", "build_commit", HAYATE_COMMIT, "cpu_info", b->cpu, "gpu_info", "", "backends", "CPU",
+                          "model_filename", gguf_name(model_gguf(b->m)), "model_type", "qwen4exp", "model_size", (json_int_t)b->bytes, "model_n_params",
+                          (json_int_t)b->params);
+    json_t *ns = json_array(), *ts = json_array();
+    double ns_of[MAX_REPS], mean, dev;
     for (size_t i = 0; i < r->n; i++) {
-        json_array_append_new(a, json_integer((json_int_t)ns[i]));
-        json_array_append_new(c, json_real(ts[i]));
+        ns_of[i] = 1e9 * (double)(r->n_prompt + r->n_gen) / r->rate[i];
+        json_array_append_new(ns, json_integer((json_int_t)ns_of[i]));
+        json_array_append_new(ts, json_real(r->rate[i]));
     }
-    json_object_set_new(j, "samples_ns", a);
-    json_object_set_new(j, "samples_ts", c);
+    const struct {
+        const char *key;
+        json_int_t value;
+    } number[] = {
+        { "n_batch", o->n_ubatch ? o->n_ubatch : 512 }, { "n_ubatch", o->n_ubatch ? o->n_ubatch : 512 }, { "n_threads", model_threads(b->m) },
+        { "n_gpu_layers", 0 }, { "n_prompt", (json_int_t)r->n_prompt }, { "n_gen", (json_int_t)r->n_gen }, { "n_depth", (json_int_t)r->n_depth },
+    };
+    for (size_t i = 0; i < COUNT_OF(number); i++)
+        json_object_set_new(j, number[i].key, json_integer(number[i].value));
+    json_object_set_new(j, "type_k", json_string(kv));
+    json_object_set_new(j, "type_v", json_string(kv));
+    json_object_set_new(j, "precise", json_boolean(o->precise));
+    json_object_set_new(j, "test_time", json_string(when));
+    mean_dev(ns_of, r->n, &mean, &dev);
+    json_object_set_new(j, "avg_ns", json_integer((json_int_t)mean));
+    json_object_set_new(j, "stddev_ns", json_integer((json_int_t)dev));
+    mean_dev(r->rate, r->n, &mean, &dev);
+    json_object_set_new(j, "avg_ts", json_real(mean));
+    json_object_set_new(j, "stddev_ts", json_real(dev));
+    json_object_set_new(j, "samples_ns", ns);
+    json_object_set_new(j, "samples_ts", ts);
     json_dumpf(j, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(j);
 }
 
-static void print_md(const struct bench *b, const struct result *r, const double *ts)
+static void print_md(const struct bench *b, const struct result *r)
 {
     double avg, dev;
     char test[64], speed[48];
-    mean_dev(ts, r->n, &avg, &dev);
+    mean_dev(r->rate, r->n, &avg, &dev);
     int n = snprintf(test, sizeof test, r->n_prompt ? "pp%" PRIu64 : "tg%" PRIu64, r->n_prompt ? r->n_prompt : r->n_gen);
     if (r->n_depth)
         snprintf(test + n, sizeof test - (size_t)n, " @ d%" PRIu64, r->n_depth);
@@ -161,49 +184,43 @@ static void print_md(const struct bench *b, const struct result *r, const double
     printf("| qwen4exp | %10s | %9.2f B | CPU | %7u | %16s | %20s |\n", b->size, (double)b->params / 1e9, model_threads(b->m), test, speed);
 }
 
+/* Every test at one depth: prompts, then generation */
+static status run_depth(struct bench *b, uint64_t n_depth, struct err *e)
+{
+    const struct options *o = b->o;
+    TRY(enter_depth(b, n_depth, e));
+    for (size_t i = 0; i < o->b_prompt.n + o->b_gen.n && !*o->stop; i++) {
+        bool gen = i >= o->b_prompt.n;
+        struct result r = { .n_depth = n_depth };
+        *(gen ? &r.n_gen : &r.n_prompt) = gen ? o->b_gen.v[i - o->b_prompt.n] : o->b_prompt.v[i];
+        if (r.n_prompt + r.n_gen == 0)
+            continue;
+        TRY(run_test(b, &r, e));
+        if (r.n == o->b_reps) { /* else interrupted: the tests printed so far stand */
+            (o->b_out == OUT_MD ? print_md : print_json)(b, &r);
+            fflush(stdout);
+        }
+    }
+    return OK;
+}
+
 static int run_all(struct bench *b)
 {
     const struct options *o = b->o;
     struct err e;
     if (o->b_out == OUT_MD)
-        printf("| model    |       size |      params | backend | threads |             test |                 t/s |\n"
-               "| -------- | ---------: | ----------: | ------- | ------: | ---------------: | ------------------: |\n");
-    for (size_t d = 0; d < o->b_depth.n; d++)
-        for (int gen = 0; gen < 2; gen++) {
-            const struct uint_list *list = gen ? &o->b_gen : &o->b_prompt;
-            for (size_t i = 0; i < list->n; i++) {
-                struct result r = { .n_prompt = gen ? 0 : list->v[i], .n_gen = gen ? list->v[i] : 0, .n_depth = o->b_depth.v[d] };
-                if (r.n_prompt + r.n_gen == 0)
-                    continue;
-                status s = run_test(b, &r, &e);
-                if (*o->stop) { /* the tests printed so far stand */
-                    free(r.seconds);
-                    return 128 + *o->stop;
-                }
-                if (s != OK) {
-                    free(r.seconds);
-                    console_error(o->con, "bench: %s", e.msg);
-                    return exit_code_of(s);
-                }
-                double *ts = r.seconds, *ns = calloc(r.n, sizeof *ns);
-                if (!ns) {
-                    free(ts);
-                    console_error(o->con, "bench: out of memory");
-                    return EXIT_FAILED;
-                }
-                for (size_t k = 0; k < r.n; k++) {
-                    ns[k] = 1e9 * r.seconds[k];
-                    ts[k] = (double)(r.n_prompt + r.n_gen) / r.seconds[k];
-                }
-                if (o->b_out == OUT_MD)
-                    print_md(b, &r, ts);
-                else
-                    print_json(b, &r, ts, ns);
-                fflush(stdout);
-                free(ts);
-                free(ns);
-            }
+        printf("| model    |       size |      params | backend | threads |             test |                  t/s |\n"
+               "| -------- | ---------: | ----------: | ------- | ------: | ---------------: | -------------------: |\n");
+    for (size_t d = 0; d < o->b_depth.n && !*o->stop; d++) {
+        status s = run_depth(b, o->b_depth.v[d], &e);
+        leave_depth(b);
+        if (s != OK) {
+            console_error(o->con, "bench: %s", e.msg);
+            return exit_code_of(s);
         }
+    }
+    if (*o->stop)
+        return 128 + *o->stop;
     if (o->b_out == OUT_MD)
         printf("\nbuild: %s, %s, %s\n", HAYATE_COMMIT, model_isa(b->m), b->cpu);
     return EXIT_DONE;
@@ -221,6 +238,7 @@ int cmd_bench(const struct options *o)
     for (size_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
         b.params += t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
+        b.bytes += t->bytes;
     }
     snprintf(b.size, sizeof b.size, "%.2f GiB", (double)gguf_file_bytes(g) / (double)(1 << 30));
     cpu_name(b.cpu, sizeof b.cpu);

@@ -280,16 +280,18 @@ static int eval_golden(const struct options *o, model *m)
 {
     int code = EXIT_DONE;
     struct err e;
-    if (!o->json)
-        console_note(o->con, "%s\nrule: %s", gguf_name(model_gguf(m)), o->precise ? precise_rule.name : default_rule.name);
+    size_t n_compared = 0;
     for (size_t i = 0; i < o->n_golden && !*o->stop; i++) {
         bool held = false;
         status s = (ends_with(o->golden[i], ".layers") ? eval_layers : eval_gold)(o, m, o->golden[i], &held, &e);
+        n_compared += s == OK;
         if (s != OK)
             code = worse(code, complain(o, &e));
         else if (!held)
             code = worse(code, EXIT_FAILED);
     }
+    if (n_compared && !o->json)
+        printf("%s  rule: %s\n", base_name(gguf_name(model_gguf(m))), o->precise ? precise_rule.name : default_rule.name);
     return code;
 }
 

@@ -3,6 +3,8 @@
  * All inputs are read, checked and tokenised first; then one session, sized for the largest, answers them in turn. An input that fails
  * prints nothing on stdout and does not stop the others; the exit code is that of the worst. */
 #include "model/document.h"
+#include "model/encoding.h"
+#include "model/long_input.h"
 #include "model/options.h"
 #include "model/prefix.h"
 
@@ -24,6 +26,7 @@ struct input {
     struct chat chat;   /* points into bytes */
     struct ids prompt;
     size_t n_prefix;    /* ids before the document: a segment of their own */
+    struct long_input fit; /* --long: how the document was made to fit */
     bool ready;
 };
 
@@ -81,8 +84,11 @@ static struct str text_of(const char *z) { return z ? (struct str){ z, strlen(z)
 static status read_input(const struct options *o, struct input *in, struct err *e)
 {
     struct str document;
+    const char *read_as;
     TRY(document_read(in->path, o->stop, &in->bytes, e));
-    TRY(document_check(in->path, &in->bytes, &document, e));
+    TRY(document_check(in->path, o->encoding, &in->bytes, &document, &read_as, e));
+    if (read_as)
+        console_note(o->con, "hayate: %s: read as %s", document_name(in->path), read_as);
     const char *fallback = o->raw ? NULL : o->model_path ? DEFAULT_INSTRUCTION : DEMO_INSTRUCTION;
     in->chat = (struct chat){
         .system = text_of(o->system), .instruction = text_of(o->instruction ? o->instruction : fallback), .document = document,
@@ -117,27 +123,29 @@ static size_t read_inputs(struct run *r)
     return n;
 }
 
+#define PROMPT_OF(in) ((struct long_prompt){ (in)->path, &(in)->chat, &(in)->prompt, &(in)->n_prefix })
+
 /* Tokenises what is ready, refuses what does not fit, and finds the context that all the others need. */
 static size_t tokenize_inputs(struct run *r, size_t *n_ctx)
 {
     const struct options *o = r->o;
-    size_t n = 0, trained = model_shape(r->m)->ctx_train, limit = o->n_ctx ? o->n_ctx : trained;
+    size_t n = 0, trained = model_shape(r->m)->ctx_train;
     *n_ctx = 0;
     for (size_t i = 0; i < o->n_files; i++) {
         struct err e;
         struct input *in = &r->in[i];
+        size_t needed;
         if (!in->ready)
             continue;
         status s = chat_tokenize(model_tokenizer(r->m), &in->chat, &in->prompt, &in->n_prefix, &e);
-        if (s == OK && in->prompt.n > limit)
-            s = fail(&e, ERR_INPUT, "%s: a prompt of %zu tokens, expected at most %zu (%s)", document_name(in->path), in->prompt.n, limit,
-                     o->n_ctx ? "-c" : "the context the model was trained for; -c allows more");
+        if (s == OK)
+            s = long_input_fit(&in->fit, o, r->m, &PROMPT_OF(in), &needed, &e);
         if (s != OK) {
             failed(r, &e);
             in->ready = false;
             continue;
         }
-        *n_ctx = MAX(*n_ctx, o->n_ctx ? o->n_ctx : MIN(in->prompt.n + o->n_predict, trained));
+        *n_ctx = MAX(*n_ctx, needed);
         n++;
     }
     if (n && o->n_ctx > trained)
@@ -277,6 +285,46 @@ static status generate(struct run *r, const struct input *in, struct answer *a, 
     return OK;
 }
 
+/* --long split: one part, answered in silence. */
+struct part_of {
+    struct run *r;
+    const struct input *whole;
+};
+static status answer_part(void *ctx, struct str document, size_t n_predict, struct long_reply *reply, struct err *e)
+{
+    struct run *r = ((struct part_of *)ctx)->r;
+    struct input in = { .path = ((struct part_of *)ctx)->whole->path, .chat = ((struct part_of *)ctx)->whole->chat };
+    const struct options *kept = r->o;
+    struct options o = *kept;
+    struct answer a = { 0 };
+    in.chat.document = document;
+    o.n_predict = (uint32_t)n_predict;
+    o.json = true; /* nothing is streamed */
+    r->o = &o;
+    status s = chat_tokenize(model_tokenizer(r->m), &in.chat, &in.prompt, &in.n_prefix, e);
+    if (s == OK)
+        s = generate(r, &in, &a, e);
+    r->o = kept;
+    struct str t = answer_text(&a);
+    if (s == OK)
+        s = text_add(&reply->text, t.p, t.n, e);
+    reply->n_generated = a.n_generated;
+    reply->stopped = a.ending == STOP_INTERRUPTED;
+    text_free(&a.all);
+    ids_free(&in.prompt);
+    return s;
+}
+
+/* The answer to an input, after those to its parts when it has some. */
+static status answer_whole(struct run *r, struct input *in, struct answer *a, struct err *e)
+{
+    bool stopped = false;
+    if (long_input_is_split(&in->fit))
+        TRY(long_input_reduce(&in->fit, r->o, r->m, &PROMPT_OF(in), answer_part, &(struct part_of){ r, in }, &stopped, e));
+    a->ending = STOP_INTERRUPTED;
+    return stopped ? OK : generate(r, in, a, e);
+}
+
 /* ---- what is printed when an answer is complete ---- */
 
 /* A JSON string of any bytes; what is not UTF-8 (a file name) becomes U+FFFD. */
@@ -302,6 +350,7 @@ static status print_json(struct run *r, const struct input *in, const struct ans
         json_object_set_new(j, "reasoning", json_of(a->all.p ? a->all.p : "", a->thought_shown));
     json_object_set_new(j, "prompt_tokens", json_integer((json_int_t)in->prompt.n));
     json_object_set_new(j, "generated_tokens", json_integer((json_int_t)a->n_generated));
+    long_input_json(&in->fit, j);
     json_object_set_new(j, "prefill_s", json_real(a->prefill_s));
     json_object_set_new(j, "decode_s", json_real(a->decode_s));
     json_object_set_new(j, "stop", json_string(ending_name[a->ending]));
@@ -348,11 +397,11 @@ static void print_timing(struct run *r, const struct input *in, const struct ans
 }
 
 /* False when going on makes no sense: stdout is gone. */
-static bool answer_one(struct run *r, const struct input *in)
+static bool answer_one(struct run *r, struct input *in)
 {
     struct err e;
     struct answer a = { 0 };
-    status s = generate(r, in, &a, &e);
+    status s = answer_whole(r, in, &a, &e);
     if (s == OK)
         s = print_answer(r, in, &a, &e);
     console_progress_end(r->o->con);
@@ -404,6 +453,7 @@ static status run_all(struct run *r, struct err *e)
     const struct options *o = r->o;
     TRY(check_argument("-p", o->instruction, e));
     TRY(check_argument("--system", o->system, e));
+    TRY(encoding_check_name(o->encoding, e));
     size_t n_ctx;
     if (!read_inputs(r))
         return OK;
@@ -446,6 +496,7 @@ int cmd_run(const struct options *o)
     for (size_t i = 0; r.in && i < o->n_files; i++) {
         text_free(&r.in[i].bytes);
         ids_free(&r.in[i].prompt);
+        long_input_free(&r.in[i].fit);
     }
     free(r.in);
     return r.code;

@@ -1,6 +1,8 @@
 /* document.c - reads inputs whole and checks them before anything is computed. */
 #include "model/document.h"
 
+#include "model/encoding.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -49,15 +51,13 @@ status document_read(const char *path, const volatile sig_atomic_t *stop, struct
     return s;
 }
 
-status document_check(const char *path, const struct text *bytes, struct str *document, struct err *e)
+status document_check(const char *path, const char *encoding, struct text *bytes, struct str *document, const char **read_as, struct err *e)
 {
     const char *name = document_name(path);
+    TRY(encoding_decode(name, encoding, bytes, read_as, e));
     size_t bom = bytes->n >= 3 && memcmp(bytes->p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     *document = (struct str){ bytes->p + bom, bytes->n - bom };
     const char *nul = memchr(document->p, 0, document->n);
-    size_t bad = utf8_invalid_at(document->p, document->n);
-    if (bad < document->n && (!nul || bad < (size_t)(nul - document->p)))
-        return fail(e, ERR_INPUT, "%s: not UTF-8 at byte %zu", name, bom + bad);
     if (nul)
         return fail(e, ERR_INPUT, "%s: NUL at byte %zu, expected text", name, bom + (size_t)(nul - document->p));
     if (utf8_trim(*document).n == 0)

@@ -66,6 +66,10 @@ static const struct row table[] = {
     { "-p --prompt", "TEXT", ON(RUN), G_INPUT, STRING, AT(instruction), .def = "ask for a summary",
       .help = "instruction, put before the document" },
     { "-f --file", "FILE", ON(RUN), G_INPUT, INPUT, .help = "an input, the same as FILE; - is standard input" },
+    { "--encoding", "NAME", ON(RUN), G_INPUT, STRING, AT(encoding), .def = "recognised",
+      .help = "encoding of the inputs, as iconv calls it: UTF-8, Shift_JIS, EUC-JP, ISO-8859-1" },
+    { "--long", "MODE", ON(RUN), G_INPUT, CHOICE, AT(long_mode), .choices = "refuse head-tail split", .def = "refuse",
+      .help = "a document longer than the context: refuse it, take its beginning and end, or split it and summarize the summaries" },
     { "-sys --system --system-prompt", "TEXT", ON(RUN), G_INPUT, STRING, AT(system), .def = "none", .help = "system message" },
     { "--raw", NULL, ON(RUN), G_INPUT, FLAG, AT(raw), .help = "no chat template: the text is the prompt" },
     { "--parse-special", NULL, ON(RUN), G_INPUT, FLAG, AT(parse_special),
@@ -444,6 +448,8 @@ static status take(struct parser *p, const struct row *r, const char *name, cons
             o->reasoning = choice;
         else if (r->at == AT(effort))
             o->effort = (enum chat_effort)choice;
+        else if (r->at == AT(long_mode))
+            o->long_mode = (enum long_mode)choice;
         else if (r->at == AT(b_out))
             o->b_out = choice ? OUT_JSONL : OUT_MD;
         return OK; /* the others have one value that does anything */

@@ -4,6 +4,7 @@
 
 #include "model/chat.h"
 #include "model/console.h"
+#include "model/long.h"
 #include "model/model.h"
 #include "model/sample.h"
 
@@ -25,8 +26,10 @@ struct options {
     const char *model_path;      /* NULL: the demo model */
     const char *instruction;     /* -p; NULL: the default of the model */
     const char *system;
+    const char *encoding;        /* what inputs are written in; NULL: recognise it */
     char **files;                /* [n_files] inputs in the order given; "-" is standard input */
     size_t n_files;
+    enum long_mode long_mode;    /* documents longer than the context */
     bool raw, parse_special, print_prompt, reasoning, ignore_eos;
     enum chat_effort effort;
     uint32_t n_predict;          /* -n: at most this many generated ids */

@@ -153,6 +153,9 @@ refuse 'white space' 2 "$dir/white: nothing but white space" "$dir/white"
 refuse 'not UTF-8' 1 "$dir/latin: not UTF-8 at byte 3" "$dir/latin"
 refuse 'not UTF-8 behind a mark' 1 "$dir/bom-latin: not UTF-8 at byte 5" "$dir/bom-latin"
 refuse 'NUL' 1 "$dir/nul: NUL at byte 3" "$dir/nul"
+refuse 'Latin-1 is not Shift_JIS' 1 "$dir/latin: not UTF-8 at byte 3 \(and not UTF-16, Shift_JIS, EUC-JP or ISO-2022-JP\)" "$dir/latin"
+refuse 'unknown encoding' 2 "--encoding: no encoding 'klingon'" --encoding klingon "$page"
+refuse 'forced encoding' 1 "$dir/latin: not euc-jp at byte 3" --encoding euc-jp "$dir/latin"
 refuse 'too long for -c' 1 "$page: a prompt of [0-9]+ tokens, expected at most 20 \(-c\)" -q -c 20 "$page"
 refuse 'missing model' 1 "$dir/none: cannot open" -m "$dir/none" "$page"
 refuse 'not a model' 1 "$page: not a GGUF file" -m "$page" "$page"
@@ -339,7 +342,8 @@ sum=$(awk '/^plan/ { p = 1 } p && $1 != "total" { for (i = 2; i <= NF; i++) if (
 grep -q '^token_embd.weight ' "$dir/out" || bad 'tensors'
 grep -q '^tokenizer.ggml.pre .*qwen35' "$dir/out" || bad 'keys'
 run eval --golden tests/golden/q.en48.gold
-expect 'golden' 0 'q.en48.gold .* max .logit diff. .* ok$' 'rule: '
+expect 'golden' 0 'q.en48.gold .* max .logit diff. .* ok$' '*'
+expect 'golden rule' 0 'rule: default path' '*'
 run eval -q --precise --golden tests/golden/q.en48.gold --json
 expect 'golden, json' 0 '"within":true' ''
 run eval -q --ppl "$page" -c 128

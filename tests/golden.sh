@@ -4,18 +4,15 @@
 set -u
 hayate=$1
 fail=0
-run() { # model, golden files...
-    local model=$1
-    shift
-    "$hayate" eval -q -m "$model" --precise --golden "$@" || fail=1
-    "$hayate" eval -q -m "$model" --golden "$@" || fail=1
+run() { # model, stem of the set
+    "$hayate" eval -q -m "$1" --precise --golden "$2".*.gold "$2".*.layers || fail=1
+    "$hayate" eval -q -m "$1" --golden "$2".*.gold || fail=1
 }
-run tests/models/tiny-man.gguf tests/golden/q.*.gold
-run build/models/tiny-zoo.gguf tests/golden/zoo.*.gold
-run build/models/tiny-lowbit.gguf tests/golden/lowbit.*.gold
+run tests/models/tiny-man.gguf tests/golden/q
+run build/models/tiny-zoo.gguf tests/golden/zoo
+run build/models/tiny-lowbit.gguf tests/golden/lowbit
 if [ -e ../shared/models/tiny-bf16-joined.gguf ]; then
-    run ../shared/models/tiny-bf16-joined.gguf ../shared/golden/bf16.*.gold
-    "$hayate" eval -q -m ../shared/models/tiny-bf16-joined.gguf --precise --golden ../shared/golden/bf16.*.layers || fail=1
+    run ../shared/models/tiny-bf16-joined.gguf ../shared/golden/bf16
 else
     echo "golden.sh: no ../shared, the bf16 sets are skipped"
 fi

@@ -1,6 +1,6 @@
 /* unit_quant.c - block formats: the golden blocks bit for bit, sizes, code books, binary16. */
 #include "gpu/quant.h"
-#include "gpu/quant_decode.h"
+#include "gpu/cpu_decode.h"
 #include "tests/test.h"
 
 #include <inttypes.h>
@@ -135,8 +135,36 @@ static void tables(void)
     CHECK(strstr(quant_foreign_name(101), "ROCMFP4_FAST") && strstr(quant_foreign_name(4), "removed") && !strcmp(quant_foreign_name(999), "unknown"));
 }
 
+/* The integer form of every type that has one against the reference: the same bits on random blocks (this file is compiled without contraction) */
+static void unpackers(void)
+{
+    uint64_t x = test_seed(3);
+    for (uint32_t id = 0; id < QUANT_ID_LIMIT; id++) {
+        const struct quant_type *t = quant_type(id);
+        if (!t || !t->decode)
+            continue;
+        CHECK(fast_decoder(id) != NULL);
+        for (int round = 0; round < 300; round++) {
+            uint8_t b[2 * 300];
+            float want[512], got[512];
+            for (size_t i = 0; i < sizeof b; i++) {
+                x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+                b[i] = (uint8_t)(x >> 32);
+            }
+            size_t n = 2 * (size_t)t->block_len;
+            t->decode(b, want, n);
+            fast_decoder(id)(b, got, n);
+            bool same = true;
+            for (size_t i = 0; i < n; i++)
+                same &= want[i] == got[i] || isnan(want[i]) || (isinf(want[i]) && isnan(got[i]));
+            CHECK(same);
+        }
+    }
+}
+
 int main(void)
 {
+    unpackers();
     golden_blocks();
     half();
     tables();
