@@ -220,11 +220,29 @@ static status show_progress(struct run *r, struct answer *a, bool stream, const 
 }
 
 /* Prompt through prefill, one ubatch at a time, so that the bar moves and an interruption is seen. */
+struct prefilling {
+    struct run *r;
+    size_t n;
+    double t0;
+};
+
+static bool prefill_on(void *ctx, size_t n_done)
+{
+    struct prefilling *p = ctx;
+    if (n_done)
+        console_progress(p->r->o->con, "prefill", n_done, p->n, console_now() - p->t0);
+    return !interrupted(p->r);
+}
+
 static status prefill(struct run *r, const struct input *in, struct answer *a, struct err *e)
 {
     const struct options *o = r->o;
     size_t n = in->prompt.n, step = size_up(o->n_ubatch ? o->n_ubatch : 512, 64);
     double t0 = console_now();
+    struct prefilling p = { r, n, t0 };
+    r->prefix.go_on = prefill_on;
+    r->prefix.ctx = &p;
+    r->prefix.step = step;
     TRY(prefix_begin(&r->prefix, r->s, in->prompt.v, in->n_prefix, NULL, e));
     for (size_t at = in->n_prefix; at < n && !interrupted(r); at += MIN(step, n - at)) {
         TRY(session_prefill(r->s, in->prompt.v + at, MIN(step, n - at), NULL, NULL, e));

@@ -287,6 +287,11 @@ code=$(cat "$dir/code")
 : >"$dir/out"
 expect 'closed pipe' 1 '' 'standard output: Broken pipe'
 
+# --- interruption: a long instruction does not make the program deaf ---
+timeout --preserve-status -s INT -k 60 1 "$hayate" -q -p "$(yes word | head -c 100000)" "$page" >"$dir/out" 2>"$dir/err"
+code=$?
+expect 'interrupted in the instruction' 130 '' ''
+
 # --- interruption: what was finished is kept ---
 for signal in INT:130 TERM:143; do
     "$hayate" -v --ignore-eos -n 100000 --json "$page" >"$dir/out" 2>"$dir/err" &
