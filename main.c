@@ -116,9 +116,10 @@ int main(int argc, char **argv)
         code = EXIT_FAILED;
     }
 out:
-    if (con.log && fclose(con.log) != 0) {
+    bool log_lost = con.log && ferror(con.log); /* every line is flushed: what failed has failed then */
+    if (con.log && (fclose(con.log) != 0 || log_lost)) {
         con.log = NULL;
-        console_error(&con, "%s: %s", o.log_path, strerror(errno));
+        console_error(&con, "%s: %s", o.log_path, log_lost ? "cannot write" : strerror(errno));
         code = code == EXIT_DONE ? EXIT_FAILED : code;
     }
     options_free(&o);

@@ -144,13 +144,32 @@ static void follow_thoughts(struct answer *a)
     a->n_thought = MAX(end, from);
 }
 
+struct prefilling {
+    const struct engine *en;
+    const struct watch *w;
+    size_t n;
+    double t0;
+};
+static bool prefill_on(void *ctx, size_t n_done)
+{
+    struct prefilling *p = ctx;
+    if (n_done && p->w->prefill)
+        p->w->prefill(p->w->ctx, n_done, p->n, console_now() - p->t0);
+    return !*p->en->o->stop;
+}
+
 /* Prompt through prefill, one ubatch at a time, so that the bar moves and an interruption is seen. */
 static status prefill(struct engine *en, const struct input *in, const struct watch *w, struct answer *a, struct err *e)
 {
     const struct options *o = en->o;
     size_t n = in->prompt.n, step = size_up(o->n_ubatch ? o->n_ubatch : 512, 64), n_evaluated = 0;
     double t0 = console_now();
+    struct prefilling p = { en, w, n, t0 };
+    en->prefix.go_on = prefill_on;
+    en->prefix.ctx = &p;
+    en->prefix.step = step;
     TRY(prefix_begin(&en->prefix, en->s, in->prompt.v, in->n_prefix, &n_evaluated, e));
+    en->prefix.ctx = NULL; /* p ends here */
     a->n_reused = in->n_prefix - n_evaluated;
     for (size_t at = in->n_prefix; at < n && !*o->stop; at += MIN(step, n - at)) {
         TRY(session_prefill(en->s, in->prompt.v + at, MIN(step, n - at), NULL, NULL, e));

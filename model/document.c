@@ -11,6 +11,9 @@
 
 const char *document_name(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
+/* Far beyond any context; a device that never ends is refused before it fills the memory. */
+static const size_t MAX_DOCUMENT = (size_t)256 << 20;
+
 static status read_fd(int fd, const char *name, const volatile sig_atomic_t *stop, struct text *out, struct err *e)
 {
     char buf[1 << 16];
@@ -28,6 +31,8 @@ static status read_fd(int fd, const char *name, const volatile sig_atomic_t *sto
             return fail(e, ERR_INPUT, "%s: %s", name, strerror(errno));
         if (n == 0)
             break;
+        if ((size_t)n > MAX_DOCUMENT - (out->n - before))
+            return fail(e, ERR_INPUT, "%s: more than %zu MiB, expected a document", name, MAX_DOCUMENT >> 20);
         TRY(text_add(out, buf, (size_t)n, e));
     }
     return out->n > before ? OK : fail(e, ERR_USAGE, "%s: empty, expected text", name);

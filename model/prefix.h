@@ -7,12 +7,18 @@
 #include "model/model.h"
 
 struct prefix {
-    struct ids ids; /* what the mark stands for; n = 0: nothing */
+    struct ids ids; /* what the mark stands for, when it is valid */
     void *mark;     /* session_mark of the position after them */
+    bool valid;
+    /* Set by the caller or NULL: asked before every step of `step` ids (0: 512); false gives up. */
+    bool (*go_on)(void *ctx, size_t n_done);
+    void *ctx;
+    size_t step;
 };
 
 /* Resets s and brings it to the position after ids [n], by returning to the mark when it stands for the same ids and by evaluating them
- * otherwise. *n_evaluated (may be NULL): how many ids went through the model. One prefix belongs to one session. */
+ * otherwise. *n_evaluated (may be NULL): how many ids went through the model. After giving up it returns OK and s stands somewhere before
+ * that position. One prefix belongs to one session. */
 status prefix_begin(struct prefix *p, session *s, const int32_t *ids, size_t n, size_t *n_evaluated, struct err *e);
 void prefix_close(struct prefix *p);
 

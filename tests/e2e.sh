@@ -257,6 +257,8 @@ run --print-prompt --raw "$dir/doc"
 expect 'print-prompt raw' 0 '*' ''
 printf 'A page.' | cmp -s - "$dir/out" || bad 'prompt'
 
+refuse 'endless input' 1 '/dev/zero: more than 256 MiB, expected a document' /dev/zero
+
 # --- answers that are empty or no numbers ---
 run -q --json --reasoning on -n 1 "$page"
 expect 'cut while thinking' 4 '"text":""' ''
@@ -274,6 +276,8 @@ for args in "$page" "--json $page" info help --version "tokenize $page" 'bench -
     : >"$dir/out"
     expect "full disk: $args" 1 '' 'standard output: No space left'
 done
+run -q --log /dev/full "$page"
+expect 'full disk: log' 1 '*' '/dev/full: cannot write'
 "$hayate" -q "$page" >&- 2>"$dir/err"
 code=$?
 expect 'closed stdout' 1 '*' 'standard output: Bad file descriptor'
@@ -288,6 +292,11 @@ expect 'closed stdin' 1 '' 'standard input: Bad file descriptor'
 code=$(cat "$dir/code")
 : >"$dir/out"
 expect 'closed pipe' 1 '' 'standard output: Broken pipe'
+
+# --- interruption: a long instruction does not make the program deaf ---
+timeout --preserve-status -s INT -k 60 1 "$hayate" -q -p "$(yes word | head -c 100000)" "$page" >"$dir/out" 2>"$dir/err"
+code=$?
+expect 'interrupted in the instruction' 130 '' ''
 
 # --- interruption: what was finished is kept ---
 for signal in INT:130 TERM:143; do
