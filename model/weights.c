@@ -115,6 +115,18 @@ static status bind_vec(struct binder *b, gpu_addr *v, const char *suffix, size_t
     return OK;
 }
 
+/* The taps of a depthwise convolution, [taps, channels]: as many values the other way round would be read as something else. */
+static status bind_conv(struct binder *b, gpu_addr *v, const char *suffix, uint32_t taps, uint32_t channels)
+{
+    const struct gguf_tensor *t = find(b, suffix);
+    if (t && t->dim[0] != taps) {
+        char want[64];
+        snprintf(want, sizeof want, "[%u, %u]", taps, channels);
+        return bad_shape(b, t, want);
+    }
+    return bind_vec(b, v, suffix, (size_t)taps * channels);
+}
+
 /* names: the stem of hc_attn, "hc_attn"; in the draft head "nextn.hc_head" */
 static status bind_hc(struct binder *b, struct hc_weights *h, const struct shape *s, const char *stem, bool inject)
 {
@@ -137,7 +149,7 @@ static status bind_gdn(struct binder *b, struct gdn_weights *w, const struct sha
     TRY(bind_mat(b, &w->gate, "attn_gate.weight", s->n_embd, v));
     TRY(bind_mat(b, &w->beta, "ssm_beta.weight", s->n_embd, s->gdn_v_head));
     TRY(bind_mat(b, &w->alpha, "ssm_alpha.weight", s->n_embd, s->gdn_v_head));
-    TRY(bind_vec(b, &w->conv, "ssm_conv1d.weight", (size_t)s->conv_taps * width));
+    TRY(bind_conv(b, &w->conv, "ssm_conv1d.weight", s->conv_taps, width));
     TRY(bind_vec(b, &w->a, "ssm_a", s->gdn_v_head));
     TRY(bind_vec(b, &w->dt, "ssm_dt.bias", s->gdn_v_head));
     TRY(bind_vec(b, &w->norm, "ssm_norm.weight", s->gdn_dim));
@@ -243,7 +255,7 @@ static status bind_ple(struct binder *b, struct ple_weights *p, const struct sha
     TRY(bind_vec(b, &p->norm_key, "ple_norm_key.weight", width));
     TRY(bind_vec(b, &p->norm_query, "ple_norm_query.weight", width));
     TRY(bind_vec(b, &p->norm_conv, "ple_norm_conv.weight", width));
-    return bind_vec(b, &p->conv, "ple_conv1d.weight", (size_t)s->ple_conv_taps * width);
+    return bind_conv(b, &p->conv, "ple_conv1d.weight", s->ple_conv_taps, width);
 }
 
 /* Spec page "gguf" section 3.6; both spellings of the head mixer and of the input projection */

@@ -267,6 +267,10 @@ head -c 34 /dev/zero | tr '\0' '\377' | dd of="$dir/nan.gguf" bs=1 seek=5983360 
 run -q -m "$dir/nan.gguf" "$page"
 expect 'NaN in a weight' 1 '' 'nan.gguf: the model computed -?nan as its best logit, expected a number'
 rm "$dir/nan.gguf"
+cp tests/models/tiny-man.gguf "$dir/conv.gguf"
+printf '\200\2\0\0\0\0\0\0\4\0\0\0\0\0\0\0' | dd of="$dir/conv.gguf" bs=1 seek=321155 conv=notrunc status=none # the two dimensions of a convolution exchanged
+refuse 'convolution the other way round' 1 '.*conv.gguf: blk.0.ssm_conv1d.weight is \[640, 4\], expected \[4, 640\]' -m "$dir/conv.gguf" "$page"
+rm "$dir/conv.gguf"
 
 # --- stdout that cannot be written ---
 for args in "$page" "--json $page" info help --version "tokenize $page" 'bench -p 8 -n 0 -r 1' "--print-prompt $page"; do
