@@ -84,6 +84,7 @@ int main(int argc, char **argv)
     const char *env_model = getenv("HAYATE_MODEL");
     char dash[] = "-";
     int code = EXIT_MISUSE;
+    bool log_lost;
 
     hold_streams();
     signal(SIGPIPE, SIG_IGN);
@@ -116,7 +117,7 @@ int main(int argc, char **argv)
         code = EXIT_FAILED;
     }
 out:
-    bool log_lost = con.log && ferror(con.log); /* every line is flushed: what failed has failed then */
+    log_lost = con.log && ferror(con.log); /* every line is flushed: what failed has failed then */
     if (con.log && (fclose(con.log) != 0 || log_lost)) {
         con.log = NULL;
         console_error(&con, "%s: %s", o.log_path, log_lost ? "cannot write" : strerror(errno));
