@@ -6,8 +6,9 @@ hayate=$(realpath "$1")
 short=${2:-}
 mkdir -p build
 dir=$(mktemp -d "$PWD/build/batch.XXXXXX")
+nobody=$(mktemp -d) # for another user: the folders above $dir may be closed to others, as /root is
 mounted=
-trap '[ -z "$mounted" ] || umount "$mounted"; chmod -R u+rwx "$dir"; rm -rf "$dir"' EXIT
+trap '[ -z "$mounted" ] || umount "$mounted"; chmod -R u+rwx "$dir" "$nobody"; rm -rf "$dir" "$nobody"' EXIT
 unset HAYATE_MODEL
 export LC_ALL=C.UTF-8
 seed=${SEED:-$$}
@@ -284,25 +285,25 @@ ended 'reader gone' 4 '--notify-fd 3: Broken pipe; no more events'
 # --- disks ---
 user=()
 [ "$(id -u)" != 0 ] || user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
-mkdir "$dir/nobody" "$dir/nobody/closed" "$dir/nobody/in"
-cp "$dir/few/1" "$dir/few/2" "$dir/nobody/in"
-mkdir "$dir/nobody/in/z"
-[ "$(id -u)" != 0 ] || chown -R 65534 "$dir/nobody"
+mkdir "$nobody/closed" "$nobody/in"
+cp "$dir/few/1" "$dir/few/2" "$nobody/in"
+mkdir "$nobody/in/z"
+[ "$(id -u)" != 0 ] || chown -R 65534 "$nobody"
 chmod 755 "$dir"
-chmod 555 "$dir/nobody/closed"
-chmod 000 "$dir/nobody/in/2" "$dir/nobody/in/z"
+chmod 555 "$nobody/closed"
+chmod 000 "$nobody/in/2" "$nobody/in/z"
 if "${user[@]}" "$hayate" --version >"$dir/stdout" 2>&1; then
-    "${user[@]}" "$hayate" batch -q -n 3 -o "$dir/nobody/closed/out" "$dir/nobody/in/1" >"$dir/stdout" 2>"$dir/stderr"
+    "${user[@]}" "$hayate" batch -q -n 3 -o "$nobody/closed/out" "$nobody/in/1" >"$dir/stdout" 2>"$dir/stderr"
     code=$?
     ended 'read-only folder' 1 '/closed/out: cannot make the folder: Permission denied'
-    "${user[@]}" "$hayate" batch -q -n 3 -o "$dir/nobody/closed" "$dir/nobody/in/1" >"$dir/stdout" 2>"$dir/stderr"
+    "${user[@]}" "$hayate" batch -q -n 3 -o "$nobody/closed" "$nobody/in/1" >"$dir/stdout" 2>"$dir/stderr"
     code=$?
     ended 'read-only folder' 1 '/closed: Permission denied'
-    "${user[@]}" "$hayate" batch -q -n 3 -o "$dir/nobody/out" "$dir/nobody/in" >"$dir/stdout" 2>"$dir/stderr"
+    "${user[@]}" "$hayate" batch -q -n 3 -o "$nobody/out" "$nobody/in" >"$dir/stdout" 2>"$dir/stderr"
     code=$?
     ended 'unreadable input' 3 '/in/2: Permission denied'
     ended 'unreadable folder' 3 '/in/z: Permission denied'
-    check 'unreadable input: others' [ "$(answers "$dir/nobody/out")" = 1 ]
+    check 'unreadable input: others' [ "$(answers "$nobody/out")" = 1 ]
 else
     echo 'batch: skipped, no other user may run the program here: files without permission'
 fi
