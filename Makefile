@@ -20,7 +20,7 @@ FAST        := -O3 -ffp-contract=fast
 
 # Vectorised twins (*_fast.c) are compiled once per instruction set; the program chooses at start.
 ISAS := base
-ifneq (,$(findstring x86_64,$(shell $(CC) -dumpmachine)))
+ifneq (,$(findstring x86_64,$(shell $(CC) -dumpmachine 2>/dev/null)))
 ISAS   += avx2 avx512
 CC_ALL += -DHAVE_X86_ISAS
 endif

@@ -366,6 +366,10 @@ static int eval_ppl(const struct options *o, model *m)
     }
     double k = (double)MAX((size_t)1, p.n_scored), mean = p.sum / k, var = p.n_scored > 1 ? (p.sum_sq / k - mean * mean) / (k - 1) : 0;
     double ppl = exp(mean), err = ppl * sqrt(fmax(0, var));
+    if (!isfinite(ppl)) {
+        fail(&e, ERR_FORMAT, "%s: the model computed a perplexity of %g, expected a number; is a weight damaged?", gguf_name(model_gguf(m)), ppl);
+        goto failed;
+    }
     if (o->json) {
         json_t *j = json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f}", "file", o->ids_path ? o->ids_path : o->ppl_path, "n_ctx", (json_int_t)n_ctx, "chunks",
                               (json_int_t)n_chunk, "tokens_scored", (json_int_t)p.n_scored, "mean_nll", mean, "ppl", ppl, "ppl_stderr", err);
