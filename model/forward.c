@@ -106,8 +106,7 @@ void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos
     for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++) {
         float p = pos + j >= 3 ? (float)(pos + j - 3) : 0; /* entries before position 0 are never read */
         for (uint32_t i = 0; i < half; i++) {
-            /* inverse frequency and angle in f32, as the reference has them (spec 4.2) */
-            float angle = p * powf(s->rope_base, -2.0f * (float)i / (float)s->rope_dim);
+            float angle = p * f->inv_freq[i]; /* in f32, as the reference has it (spec 4.2) */
             f->rope[(size_t)j * s->rope_dim + 2 * i] = cosf(angle);
             f->rope[(size_t)j * s->rope_dim + 2 * i + 1] = sinf(angle);
         }
@@ -192,6 +191,7 @@ void forward_place(struct forward *f, struct arena *a, const struct layer_state 
     f->step = arena_take(a, 1, sizeof *f->step);
     f->ids = arena_take(a, n, sizeof *f->ids);
     f->rope = arena_take(a, (3 + n) * s->rope_dim, sizeof(float));
+    f->inv_freq = arena_take(a, s->rope_dim / 2, sizeof(float));
     f->ngram = arena_take(a, n * s->ple_head * s->ple_row, sizeof(float));
     f->residual = FLOATS(n * wide);
     f->norm = FLOATS(n * wide);
@@ -233,6 +233,8 @@ void forward_place(struct forward *f, struct arena *a, const struct layer_state 
 #undef FLOATS
     if (!a->base)
         return;
+    for (uint32_t i = 0; i < s->rope_dim / 2; i++)
+        f->inv_freq[i] = powf(s->rope_base, -2.0f * (float)i / (float)s->rope_dim);
     for (uint32_t il = 0; il < s->n_layer; il++) {
         struct forward_layer *l = &f->layer[il];
         const struct layer_weights *w = &f->w->layer[il];

@@ -48,6 +48,7 @@ struct forward {
     struct gpu_step *step;
     int32_t *ids;        /* [max_tok] */
     float *rope;         /* [3 + max_tok, rope_dim] */
+    float *inv_freq;     /* [rope_dim / 2] inverse frequencies of the rope table */
     float *ngram;        /* [max_tok, ple_head * ple_row] */
     gpu_addr residual;   /* [max_tok, n_stream, n_embd] */
     gpu_addr norm, gate; /* [max_tok, n_stream, n_embd] */
