@@ -28,7 +28,7 @@ struct gdn_conv_args {
 
 /* Recurrence, output norm and gate, for n_tok rows in order. gdn_step goes row by row (decode), gdn_chunk by chunks of GDN_CHUNK
  * rows counted from row 0 (prefill). Items: value heads. */
-enum { GDN_CHUNK = 64 };
+#define GDN_CHUNK 64
 struct gdn_mix_args {
     gpu_addr block;
     gpu_addr qkv;   /* [n_tok, C] f32 after conv */

@@ -5,8 +5,12 @@
  * earlier calls of the list wrote. Addresses are 64 bits wide everywhere: a host pointer here, a buffer device address or a
  * device pointer on other backends.
  *
- * The cpu backend runs the plain C reference of a row, or its vectorised twin where there is one. Items are cut in fixed blocks of
- * `grain` that any thread may take: one block is computed by one thread, so results do not depend on the number of threads. */
+ * Items are cut in fixed blocks of `grain`. The cpu backend runs the plain C reference of a row, or its vectorised twin where there is one; any
+ * thread may take a block, and one block is computed by one thread. A device computes a block by one workgroup of the row's kernel. So results
+ * depend neither on the number of threads nor on the size of the device.
+ *
+ * Memory comes in two kinds: DEVICE memory belongs to the kernels and is reached from the host by gpu_read and gpu_write only; SHARED memory
+ * is small, mapped, and written by the host between submits (layer blocks, the step block, n-gram rows). */
 #ifndef HAYATE_GPU_GPU_H
 #define HAYATE_GPU_GPU_H
 
@@ -25,12 +29,22 @@ struct cpu_scratch {
 /* Computes items first .. first + n - 1 of a call. */
 typedef void (*gpu_row_fn)(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch);
 
+/* What a row's kernel needs beyond the base of kernel-language targets; a device without it never runs the row. */
+enum gpu_need {
+    NEED_MATRIX = 1,      /* cooperative matrix 16x16x16, f16 operands, f32 sums */
+    NEED_LAST_GROUP = 2,  /* atomics with device scope */
+};
+
 /* One row of a kernel table (*_kernels.def). */
 struct gpu_kernel {
     const char *id;
-    gpu_row_fn ref;      /* plain C reference */
+    gpu_row_fn ref;       /* plain C reference */
     uint16_t args_bytes;
-    uint16_t grain;      /* items per block */
+    uint16_t grain;       /* items per block */
+    uint16_t workgroup;   /* work-items of a group; 0: the row has no kernel (cpu only) */
+    uint16_t needs;       /* enum gpu_need */
+    const char *source;   /* "gdn/gdn_step.k" */
+    const char *defines;  /* "-DTYPE=Q8_0 -DROWS=4" */
 };
 
 /* Instruction sets a twin is compiled for. */
@@ -48,40 +62,99 @@ struct gpu_call {
     const struct gpu_kernel_table *table;
     uint32_t id;
     uint32_t n_items;
+    bool parallel; /* needs no barrier after the call before */
     uint64_t args[GPU_ARGS_MAX / 8];
 };
 
 typedef struct gpu gpu;
 
-struct gpu_cmd {
-    struct gpu_call *call;
-    uint32_t n, cap;
-    float *scratch;
-    size_t scratch_n; /* floats per thread */
-    struct err err;   /* the first failure while recording */
-};
+enum gpu_backend { GPU_CPU, GPU_VULKAN };
 
 struct gpu_params {
-    uint32_t n_threads;     /* 0: the cores this process may use */
-    bool reference;         /* run every row's plain C reference, for comparison */
+    uint32_t n_threads;   /* cpu. 0: the cores this process may use */
+    bool reference;       /* cpu: run every row's plain C reference, for comparison */
+    uint32_t device;      /* others: index in the list of gpu_devices() */
+    size_t alloc_limit;   /* largest single allocation in bytes, for tests; 0: what the device says */
+    uint32_t watchdog_s;  /* a submit that takes longer is an error, not a hang. 0: 60 */
+    const char *cache_dir; /* compiled pipelines are kept there; NULL: nowhere */
+};
+
+/* What can be said about a device before and after opening it. */
+struct gpu_info {
+    enum gpu_backend backend;
+    char name[256], driver[256];
+    uint64_t device_bytes, shared_bytes, alloc_limit;
+    uint32_t subgroup_min, subgroup_max, group_memory; /* bytes of SHARED memory per group */
+    bool integrated, matrix, last_group;               /* see enum gpu_need */
 };
 
 status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e);
+/* ERR_DEVICE: no loader, no device, a device without a feature that is needed (by name). */
+status gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err *e);
 void gpu_close(gpu *g); /* accepts NULL */
+enum gpu_backend gpu_backend_of(const gpu *g);
+const struct gpu_info *gpu_info_of(const gpu *g);
+/* Whether this device can run a row. */
+bool gpu_has(const gpu *g, const struct gpu_kernel_table *t, uint32_t id);
+/* Prints what `info --devices` shows of a backend's devices; a backend that is not there is one line, no error. */
+void gpu_print_devices(void);
+
 uint32_t gpu_threads(const gpu *g);
 const char *gpu_isa_name(const gpu *g);
 /* Cores this process may run on (affinity mask). */
 uint32_t gpu_cores_available(void);
 
-/* A list that holds up to cap calls. Every thread works in n_per_thread floats of scratch, which holds gpu_threads() times as many
+/* ---- memory ---- */
+
+enum gpu_mem_kind { GPU_MEM_DEVICE, GPU_MEM_SHARED };
+struct gpu_mem {
+    gpu_addr addr;
+    void *host;   /* SHARED: mapped; DEVICE: NULL, except on the cpu */
+    size_t bytes;
+    void *impl;   /* the backend's own */
+};
+/* Zeroed memory. ERR_NOMEM, ERR_DEVICE: one line with `what` and the sizes. */
+status gpu_alloc(gpu *g, struct gpu_mem *m, size_t bytes, enum gpu_mem_kind kind, const char *what, struct err *e);
+void gpu_free(gpu *g, struct gpu_mem *m); /* accepts memory that was never allocated */
+/* Transfers, complete on return. Addresses lie inside allocations of g, wherever they start. */
+status gpu_write(gpu *g, gpu_addr to, const void *from, size_t n, struct err *e);
+status gpu_read(gpu *g, void *to, gpu_addr from, size_t n, struct err *e);
+status gpu_copy(gpu *g, gpu_addr to, gpu_addr from, size_t n, struct err *e);
+status gpu_clear(gpu *g, gpu_addr at, size_t n, struct err *e);
+/* The sum of all allocations that live, to the byte as they were asked for, and what the driver says is in use (0: it does not say). */
+void gpu_memory_used(gpu *g, uint64_t *asked, uint64_t *driver);
+
+/* ---- calls ---- */
+
+struct gpu_cmd {
+    gpu *gpu;
+    struct gpu_call *call;
+    uint32_t n, cap;
+    gpu_addr shared_delta; /* device address minus host address of the SHARED memory that the calls point into */
+    float *scratch;        /* cpu */
+    size_t scratch_n;      /* floats per thread */
+    void *recording;       /* the backend's form of the list, made at the first submit; NULL: none yet */
+    struct err err;        /* the first failure while recording */
+};
+
+/* A list that holds up to cap calls. On the cpu every thread works in n_per_thread floats of scratch, which holds gpu_threads() times as many
  * and belongs to the caller. */
-status gpu_cmd_open(struct gpu_cmd *c, uint32_t cap, float *scratch, size_t n_per_thread, struct err *e);
+status gpu_cmd_open(gpu *g, struct gpu_cmd *c, uint32_t cap, float *scratch, size_t n_per_thread, struct err *e);
 void gpu_cmd_close(struct gpu_cmd *c);
-static inline void gpu_cmd_reset(struct gpu_cmd *c) { c->n = 0; c->err.code = OK; }
+/* Empties the list. The device must not be running it. */
+void gpu_cmd_reset(struct gpu_cmd *c);
 /* Records one call; args_bytes must equal the row's. n_items = 0 records nothing. */
 void gpu_record(struct gpu_cmd *c, const struct gpu_kernel_table *t, uint32_t id, const void *args, size_t args_bytes, uint32_t n_items);
+/* The last recorded call does not depend on the one before it: the device may run both at once. */
+void gpu_record_parallel(struct gpu_cmd *c);
+/* Where kernels find a host pointer into the SHARED memory of the list. */
+static inline gpu_addr gpu_shared(const struct gpu_cmd *c, const void *p) { return ADDR(p) + c->shared_delta; }
+
 /* Runs the list to its end. May be called again with the same list: whatever changes between two steps lives in memory that the
  * kernels read. */
-status gpu_submit(gpu *g, const struct gpu_cmd *c, struct err *e);
+status gpu_submit(gpu *g, struct gpu_cmd *c, struct err *e);
+/* The same in two halves: lists run in the order in which they were started; gpu_wait returns when all have ended. */
+status gpu_start(gpu *g, struct gpu_cmd *c, struct err *e);
+status gpu_wait(gpu *g, struct err *e);
 
 #endif

@@ -1,11 +1,15 @@
 /* gpu_args.h - argument structs of the shared rows, and the small structs in memory that they point to.
- * Fixed-width scalars only, so that every compiler lays them out alike. */
+ * Fixed-width scalars only, so that every compiler lays them out alike; the kernel language reads this file too, so plain structs and
+ * #define constants only. */
 #ifndef HAYATE_GPU_ARGS_H
 #define HAYATE_GPU_ARGS_H
 
+#ifndef HAYATE_KERNEL
 #include "gpu/gpu.h"
+#define STRUCT(name) struct name
+#endif
 
-/* A weight matrix [n_out, n_in]: n_out rows of row_bytes, in the block format `type` (enum quant_id). */
+/* A weight matrix [n_out, n_in]: n_out rows of row_bytes, in the block format `type` (enum quant_id, on a device enum device_type). */
 struct gpu_mat {
     gpu_addr data;
     uint64_t row_bytes;
@@ -15,28 +19,35 @@ struct gpu_mat {
 };
 
 /* What a product does to its result before storing it. */
-enum gpu_act { ACT_NONE, ACT_SILU, ACT_SIGMOID, ACT_SIGMOID2 /* 2 * sigmoid */ };
+#define ACT_NONE 0
+#define ACT_SILU 1
+#define ACT_SIGMOID 2
+#define ACT_SIGMOID2 3 /* 2 * sigmoid */
+#define ACT_CONV 4     /* short convolution over time, then silu: matvec rows only */
 
 /* One product of a call: y[t][r] = act(scale * dot(w[r], x[t])). */
 struct matmul_job {
-    struct gpu_mat w;
+    STRUCT(gpu_mat) w;
     gpu_addr y;        /* [n_tok, y_stride] f32 */
+    gpu_addr taps;     /* ACT_CONV: [n_out, n_taps] f32, last tap = current token */
+    gpu_addr window;   /* ACT_CONV: [n_taps - 1, n_out] f32, values before the convolution of the last tokens, oldest first; moves on */
     uint32_t y_stride; /* floats between two rows of y */
-    uint32_t act;      /* enum gpu_act */
+    uint32_t act;      /* ACT_* */
     float scale;
-    uint32_t reserved;
+    uint32_t n_taps;
 };
+#define MATMUL_JOB_BYTES 72
 
 /* Several matrices that read the same x in one call. Items: the output rows of job 0, 1, ..., each job's count rounded up to
  * MATMUL_GRAIN, so a block never straddles two jobs. */
-enum { MATMUL_GRAIN = 32 };
+#define MATMUL_GRAIN 32
 struct matmul_args {
     gpu_addr x;   /* [n_tok, x_stride] f32 */
     gpu_addr job; /* [n_job] struct matmul_job */
     uint32_t x_stride;
     uint32_t n_job;
     uint32_t n_tok;
-    uint32_t reserved;
+    uint32_t tok_group; /* rows of x that a block of a matvec row covers; the CPU's matmul covers all */
 };
 
 /* The step block: what changes from step to step, in memory that the rows read. */

@@ -2,7 +2,7 @@
  *
  * A call is a step of the team, its items are cut into blocks of the row's grain. */
 #define _GNU_SOURCE
-#include "gpu/gpu.h"
+#include "gpu/gpu_backend.h"
 #include "gpu/team.h"
 
 #include <assert.h>
@@ -10,11 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct gpu {
+struct cpu {
+    gpu base;
     team *team;
     enum cpu_isa isa;
     bool reference;
+    size_t asked; /* bytes of memory handed out */
 };
+static struct cpu *cpu_of(gpu *g) { return (struct cpu *)(void *)g; }
+static const struct cpu *cpu_of_const(const gpu *g) { return (const struct cpu *)(const void *)g; }
 
 static enum cpu_isa isa_detect(void)
 {
@@ -37,65 +41,84 @@ uint32_t gpu_cores_available(void)
     return 1;
 }
 
-status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e)
+static void cpu_close(gpu *g)
 {
-    gpu *g = calloc(1, sizeof *g);
-    if (!g)
-        return fail(e, ERR_NOMEM, "cpu device");
-    *g = (gpu){ .isa = isa_detect(), .reference = p->reference };
-    status s = team_open(&g->team, p->n_threads ? p->n_threads : gpu_cores_available(), e);
-    if (s != OK) {
-        free(g);
-        return s;
-    }
-    *out = g;
-    return OK;
-}
-
-void gpu_close(gpu *g)
-{
-    if (!g)
-        return;
-    team_close(g->team);
+    team_close(cpu_of(g)->team);
     free(g);
 }
 
-uint32_t gpu_threads(const gpu *g) { return team_size(g->team); }
+static bool cpu_has(const gpu *g, const struct gpu_kernel *row)
+{
+    (void)g, (void)row;
+    return true;
+}
+
+static status cpu_alloc(gpu *g, struct gpu_mem *m, size_t bytes, enum gpu_mem_kind kind, const char *what, struct err *e)
+{
+    (void)kind;
+    void *p = pages_alloc(bytes);
+    if (!p)
+        return fail(e, ERR_NOMEM, "%s: cannot map %zu MiB", what, bytes >> 20);
+    *m = (struct gpu_mem){ .addr = ADDR(p), .host = p, .bytes = bytes };
+    cpu_of(g)->asked += bytes;
+    return OK;
+}
+
+static void cpu_free(gpu *g, struct gpu_mem *m)
+{
+    cpu_of(g)->asked -= m->bytes;
+    pages_free(m->host, m->bytes);
+}
+
+static status cpu_write(gpu *g, gpu_addr to, const void *from, size_t n, struct err *e)
+{
+    (void)g, (void)e;
+    memcpy(AT(void, to), from, n);
+    return OK;
+}
+
+static status cpu_read(gpu *g, void *to, gpu_addr from, size_t n, struct err *e)
+{
+    (void)g, (void)e;
+    memcpy(to, AT(const void, from), n);
+    return OK;
+}
+
+static status cpu_copy(gpu *g, gpu_addr to, gpu_addr from, size_t n, struct err *e)
+{
+    (void)g, (void)e;
+    memmove(AT(void, to), AT(const void, from), n);
+    return OK;
+}
+
+static status cpu_clear(gpu *g, gpu_addr at, size_t n, struct err *e)
+{
+    (void)g, (void)e;
+    memset(AT(void, at), 0, n);
+    return OK;
+}
+
+static void cpu_memory_used(gpu *g, uint64_t *asked, uint64_t *driver)
+{
+    *asked = cpu_of(g)->asked;
+    *driver = 0;
+}
+
+static void cpu_forget(gpu *g, struct gpu_cmd *c) { (void)g, (void)c; }
+
+uint32_t gpu_threads(const gpu *g) { return g->info.backend == GPU_CPU ? team_size(cpu_of_const(g)->team) : 1; }
 
 const char *gpu_isa_name(const gpu *g)
 {
     static const char *const name[ISA_COUNT] = { "base", "avx2", "avx512" };
-    return g->reference ? "reference" : name[g->isa];
-}
-
-status gpu_cmd_open(struct gpu_cmd *c, uint32_t cap, float *scratch, size_t n_per_thread, struct err *e)
-{
-    *c = (struct gpu_cmd){ .call = calloc(cap, sizeof *c->call), .cap = cap, .scratch = scratch, .scratch_n = n_per_thread };
-    return c->call ? OK : fail(e, ERR_NOMEM, "list of %u calls", cap);
-}
-
-void gpu_cmd_close(struct gpu_cmd *c)
-{
-    free(c->call);
-    *c = (struct gpu_cmd){ 0 };
-}
-
-void gpu_record(struct gpu_cmd *c, const struct gpu_kernel_table *t, uint32_t id, const void *args, size_t args_bytes, uint32_t n_items)
-{
-    assert(id < t->n && args_bytes == t->row[id].args_bytes && args_bytes <= GPU_ARGS_MAX);
-    if (n_items == 0 || c->err.code != OK)
-        return;
-    if (c->n == c->cap) {
-        fail(&c->err, ERR_DEVICE, "list of calls is full at %s, capacity %u", t->row[id].id, c->cap);
-        return;
-    }
-    struct gpu_call *call = &c->call[c->n++];
-    *call = (struct gpu_call){ .table = t, .id = id, .n_items = n_items };
-    memcpy(call->args, args, args_bytes);
+    const struct cpu *c = cpu_of_const(g);
+    if (g->info.backend != GPU_CPU)
+        return g->info.name;
+    return c->reference ? "reference" : name[c->isa];
 }
 
 struct walk {
-    const gpu *g;
+    const struct cpu *g;
     const struct gpu_cmd *c;
 };
 
@@ -117,13 +140,34 @@ static void run_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
     (fast ? fast : row->ref)(call->args, first, MIN((uint32_t)row->grain, call->n_items - first), &s);
 }
 
-status gpu_submit(gpu *g, const struct gpu_cmd *c, struct err *e)
+static status cpu_start(gpu *g, struct gpu_cmd *c, struct err *e)
 {
-    if (c->err.code != OK) {
-        if (e)
-            *e = c->err;
-        return c->err.code;
+    (void)e;
+    team_run(cpu_of(g)->team, c->n, call_blocks, run_block, &(struct walk){ cpu_of(g), c });
+    return OK;
+}
+
+static status cpu_wait(gpu *g, struct err *e)
+{
+    (void)g, (void)e; /* cpu_start returns when the work is done */
+    return OK;
+}
+
+static const struct gpu_ops cpu_ops = { .close = cpu_close, .has = cpu_has, .alloc = cpu_alloc, .free = cpu_free, .write = cpu_write,
+                                        .read = cpu_read, .copy = cpu_copy, .clear = cpu_clear, .memory_used = cpu_memory_used,
+                                        .forget = cpu_forget, .start = cpu_start, .wait = cpu_wait };
+
+status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e)
+{
+    struct cpu *c = calloc(1, sizeof *c);
+    if (!c)
+        return fail(e, ERR_NOMEM, "cpu device");
+    *c = (struct cpu){ .base = { .ops = &cpu_ops, .info = { .backend = GPU_CPU, .name = "cpu" } }, .isa = isa_detect(), .reference = p->reference };
+    status s = team_open(&c->team, p->n_threads ? p->n_threads : gpu_cores_available(), e);
+    if (s != OK) {
+        free(c);
+        return s;
     }
-    team_run(g->team, c->n, call_blocks, run_block, &(struct walk){ g, c });
+    *out = &c->base;
     return OK;
 }

@@ -22,6 +22,8 @@ void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job
     uint32_t items = 0;
     for (uint32_t i = 0; i < n_job; i++)
         items += (uint32_t)size_up(jobs[i].w.n_out, MATMUL_GRAIN);
-    CALL(c, gpu_kernels, K_matmul, n_tok ? items : 0, struct matmul_args, .x = x, .job = ADDR(jobs), .x_stride = x_stride, .n_job = n_job,
+    CALL(c, gpu_kernels, K_matmul, n_tok ? items : 0, struct matmul_args, .x = x, .job = gpu_shared(c, jobs), .x_stride = x_stride, .n_job = n_job,
          .n_tok = n_tok);
 }
+
+_Static_assert(sizeof(struct matmul_job) == MATMUL_JOB_BYTES, "the kernels step through jobs by this size");

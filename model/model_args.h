@@ -15,7 +15,7 @@ struct hc_norm_args {
 };
 
 /* u[t][i] = mean over s of gate[t][s][i] * n[t][s][i] (spec 1.2 step 5). Items: n_tok * ceil(n_embd / HC_SPAN). */
-enum { HC_SPAN = 256 };
+#define HC_SPAN 256
 struct hc_mean_args {
     gpu_addr gate; /* [n_tok, n_stream, n_embd] f32, sigmoid applied */
     gpu_addr norm; /* [n_tok, n_stream, n_embd] f32 */
@@ -34,9 +34,9 @@ struct hc_combine_args {
 /* ---- experts (spec 5) ---- */
 
 struct moe_block {
-    struct gpu_mat gate, up;   /* [n_expert * rows_per_expert, n_embd] */
-    struct gpu_mat down;       /* [n_expert * n_embd, ff] */
-    struct gpu_mat shared_down; /* [n_embd, shared_ff] */
+    STRUCT(gpu_mat) gate, up;   /* [n_expert * rows_per_expert, n_embd] */
+    STRUCT(gpu_mat) down;       /* [n_expert * n_embd, ff] */
+    STRUCT(gpu_mat) shared_down; /* [n_embd, shared_ff] */
     uint32_t n_expert, n_used, ff, shared_ff, n_embd, reserved;
 };
 
@@ -67,7 +67,7 @@ struct moe_group_args {
 };
 
 /* h[entry][r] = silu(gate_e[r] . u) * (up_e[r] . u). Items: possible active experts * ff rounded up to MOE_GRAIN. */
-enum { MOE_GRAIN = 32 };
+#define MOE_GRAIN 32
 struct moe_gate_up_args {
     gpu_addr block;
     gpu_addr group, expert, start, row;

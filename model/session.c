@@ -175,9 +175,9 @@ status session_open(session **out, model *m, const struct session_params *p, siz
     forward_place(&s->f, &s->scratch, s->state, s->ple_window);
     size_t per_thread = forward_thread_floats(&s->f);
     float *work = arena_take(&s->scratch, per_thread * model_threads(m), sizeof(float));
-    TRY_OR(out, st, gpu_cmd_open(&s->prefill, (uint32_t)z.calls, work, per_thread, e));
-    TRY_OR(out, st, gpu_cmd_open(&s->decode, (uint32_t)z.calls, work, per_thread, e));
-    TRY_OR(out, st, gpu_cmd_open(&s->head, (uint32_t)z.calls, work, per_thread, e));
+    TRY_OR(out, st, gpu_cmd_open(m->gpu, &s->prefill, (uint32_t)z.calls, work, per_thread, e));
+    TRY_OR(out, st, gpu_cmd_open(m->gpu, &s->decode, (uint32_t)z.calls, work, per_thread, e));
+    TRY_OR(out, st, gpu_cmd_open(m->gpu, &s->head, (uint32_t)z.calls, work, per_thread, e));
     session_reset(s);
     *out = s;
     return OK;

@@ -10,7 +10,7 @@
 
 #include "gpu/gpu_args.h"
 
-enum { QSA_BLOCK = 4 };
+#define QSA_BLOCK 4
 
 /* The layer block: what every row of one layer reads. */
 struct qsa_block {
@@ -43,7 +43,8 @@ struct qsa_pool_args {
 
 /* scores[r][b] of rows row0 .. row0 + n_row - 1 against the complete blocks they see; nothing where all are chosen anyway.
  * Items: n_row * ceil(cap_blocks / QSA_SCORE_GROUP). */
-enum { QSA_SCORE_GROUP = 256, QSA_STRIP = 32 };
+#define QSA_SCORE_GROUP 256
+#define QSA_STRIP 32
 struct qsa_score_args {
     gpu_addr block, step;
     gpu_addr iq;     /* [n_tok, idx_head, idx_dim] f32 */
@@ -52,7 +53,7 @@ struct qsa_score_args {
 };
 
 /* The chosen blocks of rows row0 ...: list[r] = { n, id, id, ... } ascending, or QSA_ALL alone. Items: n_row. */
-#define QSA_ALL UINT32_MAX
+#define QSA_ALL 0xffffffffu
 struct qsa_select_args {
     gpu_addr block, step;
     gpu_addr scores;
@@ -62,7 +63,7 @@ struct qsa_select_args {
 
 /* Attention over the chosen blocks and the open one, output gate. The softmax runs over the list in chunks of QSA_ATTEND_CHUNK blocks.
  * Items: n_tok * n_kv. */
-enum { QSA_ATTEND_CHUNK = 32 };
+#define QSA_ATTEND_CHUNK 32
 struct qsa_attend_args {
     gpu_addr block, step;
     gpu_addr qg;   /* as above */

@@ -1,0 +1,97 @@
+/* gpu.c - lists of calls, and the way from gpu.h to the backend that was opened. */
+#include "gpu/gpu_backend.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void gpu_close(gpu *g)
+{
+    if (g)
+        g->ops->close(g);
+}
+
+enum gpu_backend gpu_backend_of(const gpu *g) { return g->info.backend; }
+const struct gpu_info *gpu_info_of(const gpu *g) { return &g->info; }
+bool gpu_has(const gpu *g, const struct gpu_kernel_table *t, uint32_t id) { return g->ops->has(g, &t->row[id]); }
+
+status gpu_alloc(gpu *g, struct gpu_mem *m, size_t bytes, enum gpu_mem_kind kind, const char *what, struct err *e)
+{
+    *m = (struct gpu_mem){ 0 };
+    return g->ops->alloc(g, m, bytes, kind, what, e);
+}
+
+void gpu_free(gpu *g, struct gpu_mem *m)
+{
+    if (m->bytes)
+        g->ops->free(g, m);
+    *m = (struct gpu_mem){ 0 };
+}
+
+status gpu_write(gpu *g, gpu_addr to, const void *from, size_t n, struct err *e) { return n ? g->ops->write(g, to, from, n, e) : OK; }
+status gpu_read(gpu *g, void *to, gpu_addr from, size_t n, struct err *e) { return n ? g->ops->read(g, to, from, n, e) : OK; }
+status gpu_copy(gpu *g, gpu_addr to, gpu_addr from, size_t n, struct err *e) { return n ? g->ops->copy(g, to, from, n, e) : OK; }
+status gpu_clear(gpu *g, gpu_addr at, size_t n, struct err *e) { return n ? g->ops->clear(g, at, n, e) : OK; }
+void gpu_memory_used(gpu *g, uint64_t *asked, uint64_t *driver) { g->ops->memory_used(g, asked, driver); }
+
+/* ---- lists ---- */
+
+status gpu_cmd_open(gpu *g, struct gpu_cmd *c, uint32_t cap, float *scratch, size_t n_per_thread, struct err *e)
+{
+    *c = (struct gpu_cmd){ .gpu = g, .call = calloc(cap, sizeof *c->call), .cap = cap, .scratch = scratch, .scratch_n = n_per_thread };
+    return c->call ? OK : fail(e, ERR_NOMEM, "list of %u calls", cap);
+}
+
+void gpu_cmd_close(struct gpu_cmd *c)
+{
+    if (c->gpu)
+        c->gpu->ops->forget(c->gpu, c);
+    free(c->call);
+    *c = (struct gpu_cmd){ 0 };
+}
+
+void gpu_cmd_reset(struct gpu_cmd *c)
+{
+    c->gpu->ops->forget(c->gpu, c);
+    c->recording = NULL;
+    c->n = 0;
+    c->err.code = OK;
+}
+
+void gpu_record(struct gpu_cmd *c, const struct gpu_kernel_table *t, uint32_t id, const void *args, size_t args_bytes, uint32_t n_items)
+{
+    assert(id < t->n && args_bytes == t->row[id].args_bytes && args_bytes <= GPU_ARGS_MAX);
+    if (n_items == 0 || c->err.code != OK)
+        return;
+    if (c->n == c->cap) {
+        fail(&c->err, ERR_DEVICE, "list of calls is full at %s, capacity %u", t->row[id].id, c->cap);
+        return;
+    }
+    struct gpu_call *call = &c->call[c->n++];
+    *call = (struct gpu_call){ .table = t, .id = id, .n_items = n_items };
+    memcpy(call->args, args, args_bytes);
+}
+
+void gpu_record_parallel(struct gpu_cmd *c)
+{
+    if (c->n)
+        c->call[c->n - 1].parallel = true;
+}
+
+status gpu_start(gpu *g, struct gpu_cmd *c, struct err *e)
+{
+    if (c->err.code != OK) {
+        if (e)
+            *e = c->err;
+        return c->err.code;
+    }
+    return g->ops->start(g, c, e);
+}
+
+status gpu_wait(gpu *g, struct err *e) { return g->ops->wait(g, e); }
+
+status gpu_submit(gpu *g, struct gpu_cmd *c, struct err *e)
+{
+    TRY(gpu_start(g, c, e));
+    return gpu_wait(g, e);
+}

@@ -1,0 +1,81 @@
+/* glsl.h - the kernel language in GLSL for Vulkan 1.3. The C preprocessor expands it; the build then puts glsl_head.glsl in front. */
+#define f32 float
+#define u32 uint
+#define i32 int
+#define u64 uint64_t
+#define u16 uint16_t
+#define u8 uint8_t
+#define i8 int8_t
+#define f32x2 vec2
+#define f32x4 vec4
+#define u32x2 uvec2
+#define u32x4 uvec4
+#define gpu_addr uint64_t
+#define STRUCT(name) name
+#define out out_ /* names of fields that are keywords in GLSL */
+#define FN
+#define UNROLL [[unroll]]
+#define IN_ARRAY(T, name, n) in T name[n]
+#define OUT_ARRAY(T, name, n) inout T name[n]
+
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer mem_f32 { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer mem_u32 { uint v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer mem_i32 { int v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 2) buffer mem_u16 { uint16_t v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 1) buffer mem_u8 { uint8_t v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 1) buffer mem_i8 { int8_t v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer mem_u64 { uint64_t v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer mem_f32x2 { vec2 v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer mem_f32x4 { vec4 v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer mem_u32x2 { uvec2 v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer mem_u32x4 { uvec4 v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer coherent_f32 { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer coherent_u32 { uint v[]; };
+#define LD(T, address, i) (mem_##T(address).v[i])
+#define ST(T, address, i, x) (mem_##T(address).v[i] = (x))
+#define LD_COHERENT(T, address, i) (coherent_##T(address).v[i])
+#define ST_COHERENT(T, address, i, x) (coherent_##T(address).v[i] = (x))
+#define STRUCT_IN_MEMORY(S) layout(buffer_reference, scalar, buffer_reference_align = 8) buffer mem_##S { S v; };
+#define FIELD(S, address, f) (mem_##S(address).v.f)
+#define atomic_add(address, x) atomicAdd(mem_u32(address).v[0], (x))
+#define SHARED(T, name, count) shared T name[count];
+#define shared_or(name, i, x) atomicOr(name[i], (x))
+#define shared_add(name, i, x) atomicAdd(name[i], (x))
+#define shared_min(name, i, x) atomicMin(name[i], (x))
+#define shared_max(name, i, x) atomicMax(name[i], (x))
+
+#define KERNEL(name, args)                                  \
+    layout(push_constant, scalar) uniform push { args A; }; \
+    layout(local_size_x = WORKGROUP) in;                    \
+    void main()
+#define GROUP gl_WorkGroupID.x
+#define LID gl_LocalInvocationID.x
+#define SG_SIZE gl_SubgroupSize
+#define SG_ID gl_SubgroupID
+#define SG_LANE gl_SubgroupInvocationID
+#define sync_group() barrier()
+#define sync_group_memory() (memoryBarrierBuffer(), barrier())
+#define memory_release() memoryBarrierBuffer()
+#define memory_acquire() memoryBarrierBuffer()
+#define sg_add(x) subgroupAdd(x)
+#define sg_max(x) subgroupMax(x)
+#define sg_xor(x, mask) subgroupShuffleXor(x, mask)
+#define sg_get(x, lane) subgroupShuffle(x, lane)
+
+#define fma_(a, b, c) fma(a, b, c)
+#define exp_(x) exp(x)
+#define log_(x) log(x)
+#define sqrt_(x) sqrt(x)
+#define rsqrt_(x) inversesqrt(x)
+#define abs_(x) abs(x)
+#define fmin_(a, b) min(a, b)
+#define fmax_(a, b) max(a, b)
+#define umin_(a, b) min(a, b)
+#define umax_(a, b) max(a, b)
+#define as_u32(x) floatBitsToUint(x)
+#define as_f32(x) uintBitsToFloat(x)
+#define h2f(x) (unpackHalf2x16(uint(x)).x)           /* the low 16 bits as binary16 */
+#define f2h(x) (packHalf2x16(vec2((x), 0.0)))        /* rounds to nearest even; the upper 16 bits are 0 */
+#define bf2f(x) uintBitsToFloat(uint(x) << 16)
+#define ubyte(x, i) bitfieldExtract(uint(x), 8 * (i), 8) /* byte i as u32 */
+#define sbyte(x, i) bitfieldExtract(int(x), 8 * (i), 8)  /* byte i as i32 */
