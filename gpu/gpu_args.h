@@ -12,6 +12,7 @@
 /* A weight matrix [n_out, n_in]: n_out rows of row_bytes, in the block format `type` (enum quant_id, on a device enum device_type). */
 struct gpu_mat {
     gpu_addr data;
+    gpu_addr book;      /* on a device: the type's grid of code words; else unused */
     uint64_t row_bytes;
     uint32_t type;
     uint32_t n_in, n_out;
@@ -36,7 +37,7 @@ struct matmul_job {
     float scale;
     uint32_t n_taps;
 };
-#define MATMUL_JOB_BYTES 72
+#define MATMUL_JOB_BYTES 80
 
 /* Several matrices that read the same x in one call. Items: the output rows of job 0, 1, ..., each job's count rounded up to
  * MATMUL_GRAIN, so a block never straddles two jobs. */
@@ -49,6 +50,10 @@ struct matmul_args {
     uint32_t n_tok;
     uint32_t tok_group; /* rows of x that a block of a matvec row covers; the CPU's matmul covers all */
 };
+
+/* Rows matvec_*: the same products on a device. Blocks: for each group of tok_group rows of x, the jobs' output rows in blocks of
+ * MATVEC_GRAIN, each job rounded up. Items = blocks * MATVEC_GRAIN. Every row of x is summed in the order that it has alone. */
+#define MATVEC_GRAIN 16
 
 /* The step block: what changes from step to step, in memory that the rows read. */
 struct gpu_step {
