@@ -81,7 +81,8 @@ struct engine {
     struct ids banned; /* --ignore-eos: the stop ids */
 };
 
-status engine_open(struct engine *en, const struct options *o, model *m, size_t n_ctx, struct err *e);
+/* cache: --prefix-cache, or NULL; it stays the caller's. */
+status engine_open(struct engine *en, const struct options *o, model *m, prefix_cache *cache, size_t n_ctx, struct err *e);
 void engine_close(struct engine *en);
 /* Notes on the model after it was opened, and with -v the plan of a session. */
 void engine_say_model(const struct options *o, const model *m);

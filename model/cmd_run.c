@@ -13,6 +13,7 @@ struct run {
     struct input *in;      /* [o->n_files] */
     bool *ready;           /* [o->n_files] whether it can be answered */
     model *m;
+    prefix_cache *cache;   /* NULL without --prefix-cache */
     struct engine engine;
     size_t n_answers;      /* printed so far */
     int code;
@@ -256,6 +257,8 @@ static status run_all(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
     TRY(input_check_options(o, e));
+    if (!o->print_prompt)
+        TRY(prefix_cache_open(&r->cache, o->prefix_dir, o->prefix_max, o->con, e));
     size_t n_ctx;
     if (!read_inputs(r))
         return OK;
@@ -267,7 +270,7 @@ static status run_all(struct run *r, struct err *e)
         return OK;
     if (o->verbose)
         engine_say_plan(o, r->m, n_ctx);
-    TRY(engine_open(&r->engine, o, r->m, n_ctx, e));
+    TRY(engine_open(&r->engine, o, r->m, r->cache, n_ctx, e));
     for (size_t i = 0; i < o->n_files && !interrupted(r); i++)
         if (r->ready[i] && !answer_one(r, &r->in[i]))
             return OK;
@@ -282,6 +285,7 @@ int cmd_run(const struct options *o)
     if (s != OK)
         failed(&r, &e);
     engine_close(&r.engine);
+    prefix_cache_close(r.cache);
     model_close(r.m);
     for (size_t i = 0; r.in && i < o->n_files; i++)
         input_free(&r.in[i]);

@@ -59,6 +59,11 @@ const struct shape *model_shape(const model *m) { return &m->shape; }
 tokenizer *model_tokenizer(model *m) { return m->tok; }
 uint32_t model_threads(const model *m) { return gpu_threads(m->gpu); }
 const char *model_isa(const model *m) { return gpu_isa_name(m->gpu); }
+const char *model_backend(const model *m)
+{
+    (void)m;
+    return "cpu";
+}
 bool model_is_demo(const model *m) { return m->demo; }
 const char *model_note(const model *m) { return tokenizer_note(m->tok); }
 

@@ -96,7 +96,6 @@ selftest
 --backend vulkan
 --backend=hip
 --device 0
---prefix-cache d
 --save-state f
 --parallel 2
 --shard 1/2
