@@ -155,7 +155,7 @@ static bool prefill_on(void *ctx, size_t n_done)
 {
     struct prefilling *p = ctx;
     if (n_done && p->w->prefill)
-        p->w->prefill(p->w->ctx, n_done, p->n, console_now() - p->t0);
+        p->w->prefill(p->w->ctx, n_done, p->n, 0, console_now() - p->t0);
     return !*p->en->o->stop;
 }
 
@@ -176,7 +176,7 @@ static status prefill(struct engine *en, const struct input *in, const struct wa
     for (size_t at = in->n_prefix; at < n && !*o->stop; at += MIN(step, n - at)) {
         TRY(session_prefill(en->s, in->prompt.v + at, MIN(step, n - at), NULL, NULL, e));
         if (w->prefill)
-            w->prefill(w->ctx, MIN(at + step, n), n, console_now() - t0);
+            w->prefill(w->ctx, MIN(at + step, n), n, a->n_reused, console_now() - t0);
     }
     if (!*o->stop)
         TRY(session_flush(en->s, NULL, NULL, e));

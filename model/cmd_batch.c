@@ -171,11 +171,11 @@ static void show_status(struct batch *b, const char *what)
         console_note(b->o->con, "%zu/%zu files, %.0f tok/s%s", ended, n, speed, left);
 }
 
-static void on_prefill(void *ctx, size_t done, size_t total, double seconds)
+static void on_prefill(void *ctx, size_t done, size_t total, size_t n_reused, double seconds)
 {
     struct batch *b = ctx;
     char what[64];
-    b->in_work_tok = done;
+    b->in_work_tok = done - n_reused;
     b->in_work_s = seconds;
     snprintf(what, sizeof what, "prefill %zu/%zu", done, total);
     show_status(b, what);
@@ -186,7 +186,7 @@ static status on_token(void *ctx, const struct answer *a, double seconds, struct
     struct batch *b = ctx;
     char what[64];
     (void)e;
-    b->in_work_tok = b->task[b->at].n_prompt + a->n_generated;
+    b->in_work_tok = b->task[b->at].n_prompt - a->n_reused + a->n_generated;
     b->in_work_s = a->prefill_s + seconds;
     snprintf(what, sizeof what, "decode %zu", a->n_generated);
     show_status(b, what);

@@ -140,10 +140,10 @@ static void show_thoughts(struct showing *v, const struct answer *a, bool comple
     v->thought_shown = SIZE_MAX;
 }
 
-static void on_prefill(void *ctx, size_t done, size_t total, double seconds)
+static void on_prefill(void *ctx, size_t done, size_t total, size_t n_reused, double seconds)
 {
     struct showing *v = ctx;
-    console_progress(v->r->o->con, "prefill", done, total, seconds);
+    console_progress(v->r->o->con, "prefill", done, total, n_reused, seconds);
 }
 
 static status on_token(void *ctx, const struct answer *a, double seconds, struct err *e)
@@ -163,7 +163,7 @@ static status on_token(void *ctx, const struct answer *a, double seconds, struct
         v->shown = t.n;
     }
     if (!v->stream && (o->quiet || a->thought_end != SIZE_MAX))
-        console_progress(o->con, "decode", a->n_generated, 0, seconds);
+        console_progress(o->con, "decode", a->n_generated, 0, 0, seconds);
     return OK;
 }
 
@@ -203,11 +203,14 @@ static void print_timing(struct run *r, const struct input *in, const struct ans
 {
     const struct options *o = r->o;
     bool named = o->n_files > 1;
+    char reused[40] = "";
+    if (a->n_reused)
+        snprintf(reused, sizeof reused, " (%zu reused)", a->n_reused);
     if (answer_is_cut(a))
         console_note(o->con, "hayate: %s: answer cut by %s after %zu tokens", document_name(in->path), a->ending == STOP_LENGTH ? "-n" : "the context",
                      a->n_generated);
-    console_note(o->con, "%s%sprefill %zu tok, %.1f tok/s · decode %zu tok, %.1f tok/s", named ? document_name(in->path) : "", named ? ": " : "",
-                 in->prompt.n, rate(in->prompt.n, a->prefill_s), a->n_generated, rate(a->n_generated, a->decode_s));
+    console_note(o->con, "%s%sprefill %zu tok%s, %.1f tok/s · decode %zu tok, %.1f tok/s", named ? document_name(in->path) : "", named ? ": " : "",
+                 in->prompt.n, reused, rate(in->prompt.n - a->n_reused, a->prefill_s), a->n_generated, rate(a->n_generated, a->decode_s));
 }
 
 /* False when going on makes no sense: stdout is gone. */

@@ -224,6 +224,15 @@ run -q --reasoning on -n 5 "$page"
 expect 'thoughts, quiet' 4 '=' ''
 
 # --- several files ---
+run "$page" "$page"
+expect 'the same file twice' 0 "^==> $page <==$" "^$page: prefill [0-9]+ tok, [0-9.]+ tok/s"
+stream err "^$page: prefill [0-9]+ tok \([0-9]+ reused\), [0-9.]+ tok/s"
+run --json "$page" "$page"
+expect 'the same file twice, json' 0 '*' '*'
+[ "$(jq -s '.[0].reused_tokens == 0 and .[1].reused_tokens > 10' "$dir/out")" = true ] || bad "reused: $(jq .reused_tokens "$dir/out")"
+speed=$(sed -nE 's/.* reused\), ([0-9.]+) tok.*/\1/p' "$dir/err") # counts what was evaluated
+jq -se --argjson speed "$speed" '.[1] | .prefill_s * $speed / (.prompt_tokens - .reused_tokens) | . > 0.99 and . < 1.01' "$dir/out" >/dev/null ||
+    bad "$speed tok/s: $(cat "$dir/out")"
 run -q "$page" LICENSE
 expect 'two files' 0 "^==> $page <==$" ''
 [ "$(head -4 "$dir/out")" = "$(printf '==> %s <==\n%s\n\n==> LICENSE <==' "$page" "$answer")" ] || bad 'headers and answers'
