@@ -67,7 +67,8 @@ json_t *answer_json(const struct options *o, const model *m, const struct input 
 /* Called while an answer is made; either may be NULL. */
 struct watch {
     void *ctx;
-    void (*prefill)(void *ctx, size_t done, size_t total, size_t n_reused, double seconds);          /* after each step, and with done = total at the end; n_reused of done were not evaluated */
+    /* after each step, and with done = total at the end; n_reused of done were not evaluated */
+    void (*prefill)(void *ctx, size_t done, size_t total, size_t n_reused, double seconds);
     status (*token)(void *ctx, const struct answer *a, double seconds, struct err *e); /* after each token, and when the answer is complete */
 };
 
