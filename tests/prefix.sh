@@ -101,6 +101,15 @@ for i in 1 2; do
     check "batch $i" diff -r -x .hayate "$dir/b1" "$dir/b2"
     check "batch $i: reused" [ "$(jq -s 'map(.reused_tokens > 0) == [$i == 2, true]' --argjson i $i "$dir/b2.jsonl")" = true ]
 done
+mkdir "$dir/in"
+cp "$page" "$dir/in"
+for i in 1 2; do
+    "$hayate" batch -n 5 -o "$dir/b3" --force --prefix-cache "$dir/in/cache" "$dir/in" 2>"$dir/err"
+    check "cache below the inputs, $i" grep -q 'in/cache: left out: the folder of --prefix-cache' "$dir/err"
+    check "cache below the inputs, $i: answers" [ "$(find "$dir/b3" -name '*.txt' | wc -l)" = 1 ]
+done
+"$hayate" batch -q -o "$dir/b3" --prefix-cache "$dir/in" "$dir/in" 2>"$dir/err"
+check 'cache is the input' [ $? = 2 ]
 check 'batch and run share a file' cmp "$(only "$dir/c5")" "$dir/good"
 
 # --- what is not trusted ---
