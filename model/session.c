@@ -136,17 +136,18 @@ static status check_plan(const model *m, const struct session_params *p, size_t 
         session_plan(m, &q, &half);
         *(plan_total(&half) <= have ? &lo : &hi) = q.n_ctx;
     }
-    char fits[64] = "and not even a context of 64 fits; try a smaller -ub";
+    char needs[32], has[32], fits[64] = "and not even a context of 64 fits; try a smaller -ub";
     if (lo)
         snprintf(fits, sizeof fits, "-c %zu would fit", lo);
-    return fail(e, ERR_NOMEM, "a context of %zu needs %zu MiB, %s %zu MiB; %s", p->n_ctx, need >> 20, mem_limit ? "--mem-limit is" : "free are",
-                have >> 20, fits);
+    return fail(e, ERR_NOMEM, "a context of %zu needs %s, %s %s; %s", p->n_ctx, size_text(needs, need, true),
+                mem_limit ? "--mem-limit is" : "free are", size_text(has, have, false), fits);
 }
 
 static status arena_open(struct arena *a, size_t bytes, struct err *e)
 {
     *a = (struct arena){ .base = pages_alloc(bytes), .capacity = bytes };
-    return a->base ? OK : fail(e, ERR_NOMEM, "session: cannot map %zu MiB", bytes >> 20);
+    char size[32];
+    return a->base ? OK : fail(e, ERR_NOMEM, "session: cannot map %s", size_text(size, bytes, true));
 }
 
 status session_open(session **out, model *m, const struct session_params *p, size_t mem_limit, struct err *e)
