@@ -116,7 +116,7 @@ $(B)/tests/%: tests/%.c $(OBJ)
 	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o,$^) -o $@ $(LIBS)
 $(B)/tests/%.ran: $(B)/tests/% $(MODELS)
 	$< && touch $@
-build/fuzz/fuzz_%: tests/fuzz_%.c gpu/base.c gpu/quant.c model/gguf.c model/shape.c model/tokenizer.c model/utf8.c $(wildcard model/*.h gpu/*.h)
+build/fuzz/fuzz_%: tests/fuzz_%.c gpu/base.c gpu/quant.c model/gguf.c model/guard.c model/shape.c model/tokenizer.c model/utf8.c $(wildcard model/*.h gpu/*.h)
 	@mkdir -p $(@D)
 	clang -std=gnu11 -I. -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) -o $@ -lxxhash -lutf8proc -lm
 

@@ -458,9 +458,11 @@ static status run_all(struct batch *b, struct err *e)
     if (!(b->task = calloc(b->pile.n, sizeof *b->task)))
         return fail(e, ERR_NOMEM, "%zu inputs", b->pile.n);
     TRY(open_outputs(b, e));
-    TRY(model_open(&b->m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, e));
+    TRY(open_model(o, &b->m, e));
     engine_say_model(o, b->m);
+    *o->at_once = 1; /* reads a page of every tensor */
     b->model_hash = model_identity(b->m);
+    *o->at_once = 0;
     b->options_hash = options_identity(o);
     notify_start(b);
     TRY(survey(b, e));

@@ -267,7 +267,7 @@ static status run_all(struct run *r, struct err *e)
         return OK;
     if (o->print_prompt)
         return print_prompts(r, e);
-    TRY(model_open(&r->m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, e));
+    TRY(open_model(o, &r->m, e));
     engine_say_model(o, r->m);
     if (!tokenize_inputs(r, &n_ctx))
         return OK;

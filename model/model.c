@@ -4,6 +4,7 @@
 #include "model/demo.h"
 #include "model/model_impl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
@@ -66,6 +67,15 @@ const char *model_backend(const model *m)
 }
 bool model_is_demo(const model *m) { return m->demo; }
 const char *model_note(const model *m) { return tokenizer_note(m->tok); }
+
+status model_check_logits(const model *m, const float *logits, struct err *e)
+{
+    for (uint32_t i = 0; i < m->shape.n_vocab; i++)
+        if (!isfinite(logits[i]))
+            return fail(e, ERR_FORMAT, "%s: the model computed %g as the logit of token %u, expected a number; is a weight damaged?",
+                        gguf_name(m->file), (double)logits[i], i);
+    return OK;
+}
 
 bool model_has_demo(void)
 {

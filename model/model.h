@@ -44,6 +44,8 @@ bool model_has_demo(void); /* whether this binary carries one */
 /* A hash that says whether two opened models are the same: sizes of the files, metadata, tensor directory and the first KiB of each tensor
  * (a page per tensor is read). The path does not enter. Weights that were edited elsewhere behind unchanged metadata are not noticed. */
 uint64_t model_identity(const model *m);
+/* ERR_FORMAT when one of logits [n_vocab] is no number, which is what damaged weights come to. */
+status model_check_logits(const model *m, const float *logits, struct err *e);
 /* "FILE: what, expected what" warnings gathered while binding; "" when none */
 const char *model_note(const model *m);
 

@@ -639,7 +639,7 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
     *o = (struct options){
         .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1,
         .b_prompt = { { 512 }, 1 }, .b_gen = { { 128 }, 1 }, .b_depth = { { 0 }, 1 },
-        .con = o->con, .stop = o->stop,
+        .con = o->con, .stop = o->stop, .at_once = o->at_once,
     };
     o->files = calloc((size_t)argc + 1, sizeof *o->files);
     o->golden = calloc((size_t)argc + 1, sizeof *o->golden);
