@@ -84,18 +84,16 @@ static void state_name(uint64_t key, char name[NAME_BYTES])
     strcpy(name + 16, SUFFIX);
 }
 
-static bool has_key(const char *name)
+static bool is_state(const char *name, uint64_t *key)
 {
-    uint64_t key;
-    return strlen(name) > 16 && parse_hex64(name, 16, &key);
+    return strlen(name) > 16 && parse_hex64(name, 16, key) && strcmp(name + 16, SUFFIX) == 0;
 }
-
-static bool is_state(const char *name) { return has_key(name) && strcmp(name + 16, SUFFIX) == 0; }
 
 static bool is_temporary(const char *name)
 {
+    uint64_t key;
     size_t n = strlen(TEMPORARY);
-    return has_key(name) && strncmp(name + 16, TEMPORARY, n) == 0 && name[16 + n] && strspn(name + 16 + n, "0123456789-") == strlen(name + 16 + n);
+    return strlen(name) > 16 && parse_hex64(name, 16, &key) && strncmp(name + 16, TEMPORARY, n) == 0 && name[16 + n] && strspn(name + 16 + n, "0123456789-") == strlen(name + 16 + n);
 }
 
 /* ---- the head of a file ---- */
@@ -274,9 +272,8 @@ static status place_file(prefix_cache *c, session *s, struct head *h, const char
 /* ---- the limit ---- */
 
 struct entry {
-    char name[NAME_BYTES];
+    uint64_t key, n_bytes;
     struct timespec used;
-    uint64_t n_bytes;
 };
 
 static int by_use(const void *a, const void *b)
@@ -286,7 +283,7 @@ static int by_use(const void *a, const void *b)
         return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
     if (x->used.tv_nsec != y->used.tv_nsec)
         return x->used.tv_nsec < y->used.tv_nsec ? -1 : 1;
-    return strcmp(x->name, y->name);
+    return x->key < y->key ? -1 : x->key > y->key;
 }
 
 /* The states in the folder, in v [*n], and their bytes; old temporary files go on the way. */
@@ -303,7 +300,8 @@ static status list_states(prefix_cache *c, struct entry **v, size_t *n, uint64_t
     }
     for (struct dirent *f; st == OK && (f = readdir(d));) {
         struct stat s;
-        bool state = is_state(f->d_name);
+        uint64_t key;
+        bool state = is_state(f->d_name, &key);
         if ((!state && !is_temporary(f->d_name)) || fstatat(c->fd, f->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(s.st_mode))
             continue;
         if (!state) {
@@ -317,16 +315,15 @@ static status list_states(prefix_cache *c, struct entry **v, size_t *n, uint64_t
             break;
         }
         *v = more;
-        more[*n] = (struct entry){ .used = s.st_mtim, .n_bytes = (uint64_t)s.st_size };
-        snprintf(more[*n].name, sizeof more[*n].name, "%s", f->d_name);
-        *n_bytes += more[(*n)++].n_bytes;
+        more[(*n)++] = (struct entry){ .key = key, .used = s.st_mtim, .n_bytes = (uint64_t)s.st_size };
+        *n_bytes += (uint64_t)s.st_size;
     }
     closedir(d);
     return st;
 }
 
-/* Removes the states that were not used for longest; never the one named keep. */
-static status trim(prefix_cache *c, const char *keep, struct err *e)
+/* Removes the states that were not used for longest; never the one of this key. */
+static status trim(prefix_cache *c, uint64_t keep, struct err *e)
 {
     struct entry *v = NULL;
     size_t n = 0;
@@ -335,10 +332,12 @@ static status trim(prefix_cache *c, const char *keep, struct err *e)
     if (n)
         qsort(v, n, sizeof *v, by_use);
     for (size_t i = 0; st == OK && i < n && n_bytes > c->max_bytes; i++) {
-        if (strcmp(v[i].name, keep) == 0)
+        char name[NAME_BYTES];
+        if (v[i].key == keep)
             continue;
-        if (unlinkat(c->fd, v[i].name, 0) != 0 && errno != ENOENT) /* gone: another process was faster */
-            st = fail(e, ERR_IO, "%s: %s", v[i].name, strerror(errno));
+        state_name(v[i].key, name);
+        if (unlinkat(c->fd, name, 0) != 0 && errno != ENOENT) /* gone: another process was faster */
+            st = fail(e, ERR_IO, "%s: %s", name, strerror(errno));
         n_bytes -= v[i].n_bytes;
     }
     free(v);
@@ -360,7 +359,7 @@ void prefix_cache_save(prefix_cache *c, session *s, const int32_t *ids, size_t n
     }
     if (place_file(c, s, &h, name, &e) != OK)
         console_note(c->con, "hayate: %s/%s: %s; not kept", c->dir, name, e.msg);
-    else if (trim(c, name, &e) != OK)
+    else if (trim(c, h.key, &e) != OK)
         console_note(c->con, "hayate: %s: cannot remove old states: %s", c->dir, e.msg);
 }
 
