@@ -56,6 +56,7 @@ tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
 	tests/e2e.sh $(B)/hayate
 	tests/long.sh $(B)/hayate $(LONG_$(MODE))
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 
 asan:                        ## the tests under the address and undefined-behaviour sanitizers
 	$(MAKE) MODE=asan tests
@@ -115,7 +116,7 @@ $(B)/tests/%: tests/%.c $(OBJ)
 	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o,$^) -o $@ $(LIBS)
 $(B)/tests/%.ran: $(B)/tests/% $(MODELS)
 	$< && touch $@
-build/fuzz/fuzz_%: tests/fuzz_%.c gpu/base.c gpu/quant.c model/gguf.c model/shape.c model/tokenizer.c model/utf8.c $(wildcard model/*.h gpu/*.h)
+build/fuzz/fuzz_%: tests/fuzz_%.c gpu/base.c gpu/quant.c model/gguf.c model/guard.c model/shape.c model/tokenizer.c model/utf8.c $(wildcard model/*.h gpu/*.h)
 	@mkdir -p $(@D)
 	clang -std=gnu11 -I. -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) -o $@ -lxxhash -lutf8proc -lm
 

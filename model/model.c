@@ -4,6 +4,7 @@
 #include "model/demo.h"
 #include "model/model_impl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
@@ -59,8 +60,22 @@ const struct shape *model_shape(const model *m) { return &m->shape; }
 tokenizer *model_tokenizer(model *m) { return m->tok; }
 uint32_t model_threads(const model *m) { return gpu_threads(m->gpu); }
 const char *model_isa(const model *m) { return gpu_isa_name(m->gpu); }
+const char *model_backend(const model *m)
+{
+    (void)m;
+    return "cpu";
+}
 bool model_is_demo(const model *m) { return m->demo; }
 const char *model_note(const model *m) { return tokenizer_note(m->tok); }
+
+status model_check_logits(const model *m, const float *logits, struct err *e)
+{
+    for (uint32_t i = 0; i < m->shape.n_vocab; i++)
+        if (!isfinite(logits[i]))
+            return fail(e, ERR_FORMAT, "%s: the model computed %g as the logit of token %u, expected a number; is a weight damaged?",
+                        gguf_name(m->file), (double)logits[i], i);
+    return OK;
+}
 
 bool model_has_demo(void)
 {

@@ -38,11 +38,14 @@ const struct shape *model_shape(const model *m);
 tokenizer *model_tokenizer(model *m);
 uint32_t model_threads(const model *m);
 const char *model_isa(const model *m); /* instruction set the cpu rows use */
+const char *model_backend(const model *m); /* what computes; another one gives other bits */
 bool model_is_demo(const model *m);
 bool model_has_demo(void); /* whether this binary carries one */
 /* A hash that says whether two opened models are the same: sizes of the files, metadata, tensor directory and the first KiB of each tensor
  * (a page per tensor is read). The path does not enter. Weights that were edited elsewhere behind unchanged metadata are not noticed. */
 uint64_t model_identity(const model *m);
+/* ERR_FORMAT when one of logits [n_vocab] is no number, which is what damaged weights come to. */
+status model_check_logits(const model *m, const float *logits, struct err *e);
 /* "FILE: what, expected what" warnings gathered while binding; "" when none */
 const char *model_note(const model *m);
 
@@ -74,6 +77,16 @@ void session_reset(session *s);
 size_t session_mark_bytes(const session *s);
 status session_mark(session *s, void *mark, struct err *e);
 void session_return(session *s, const void *mark);
+
+/* The same position as bytes, for another process: what a mark holds, and the caches up to here. It goes to put, or comes from get, piece by
+ * piece in one fixed order, session_state_bytes in all; the context of the session does not show in it, its K/V type does.
+ * session_save flushes and needs a position after the first. session_load brings s to n_past positions; when get fails, or when they do
+ * not fit (ERR_USAGE), s is reset. Only bytes of the same build, model and options mean anything: see prefix_cache.h. */
+typedef status (*session_put_fn)(void *ctx, const void *p, size_t n, struct err *e);
+typedef status (*session_get_fn)(void *ctx, void *p, size_t n, struct err *e);
+size_t session_state_bytes(const session *s, size_t n_past);
+status session_save(session *s, session_put_fn put, void *ctx, struct err *e);
+status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, struct err *e);
 
 /* Dump of the wide residual [n_stream, n_embd] of the last row after every layer, for finding the first layer that differs:
  * with a tap set, every step copies n_layer rows there. NULL: none. */

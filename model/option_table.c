@@ -125,6 +125,10 @@ static const struct row table[] = {
     { "-ctv --cache-type-v", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
     { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
     { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
+    { "--prefix-cache", "DIR", ASK, G_SPEED, PATH, AT(prefix_dir),
+      .help = "keep what the instruction computes in DIR, for the next start" },
+    { "--prefix-cache-max", "SIZE", ASK, G_SPEED, BYTES, AT(prefix_max), .def = "2G",
+      .help = "remove what was not used for longest until DIR holds no more than SIZE" },
     { "--backend", "B", ENGINE, G_SPEED, CHOICE, .choices = "auto cpu", .later = "vulkan hip", .def = "auto", .help = "auto or cpu" },
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
@@ -180,7 +184,6 @@ static const struct row table[] = {
     NOT_YET("--needle", "LEN,..", ANY),
     NOT_YET("--compare", "BACKEND", ANY),
     NOT_YET("--reasoning-budget", "N", ANY),
-    NOT_YET("--prefix-cache", "DIR", ANY),
     NOT_YET("--save-state", "FILE", ANY),
     NOT_YET("--load-state", "FILE", ANY),
     NOT_YET("--parallel", "N", ANY),
@@ -512,6 +515,8 @@ static status check(struct parser *p, struct err *e)
     case CMD_RUN:
         if (o->raw && (o->system || o->reasoning))
             return fail(e, ERR_USAGE, "--raw: has no chat template, so %s has no place", o->system ? "--system" : "--reasoning on");
+        if (o->prefix_max && !o->prefix_dir)
+            return fail(e, ERR_USAGE, "--prefix-cache-max: only with --prefix-cache");
         if (o->parse_special && !o->raw)
             return fail(e, ERR_USAGE, "--parse-special: only with --raw; with the template a document is text");
         if (o->print_prompt && o->json)
@@ -634,7 +639,7 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
     *o = (struct options){
         .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1,
         .b_prompt = { { 512 }, 1 }, .b_gen = { { 128 }, 1 }, .b_depth = { { 0 }, 1 },
-        .con = o->con, .stop = o->stop,
+        .con = o->con, .stop = o->stop, .at_once = o->at_once,
     };
     o->files = calloc((size_t)argc + 1, sizeof *o->files);
     o->golden = calloc((size_t)argc + 1, sizeof *o->golden);

@@ -136,17 +136,18 @@ static status check_plan(const model *m, const struct session_params *p, size_t 
         session_plan(m, &q, &half);
         *(plan_total(&half) <= have ? &lo : &hi) = q.n_ctx;
     }
-    char fits[64] = "and not even a context of 64 fits; try a smaller -ub";
+    char needs[32], has[32], fits[64] = "and not even a context of 64 fits; try a smaller -ub";
     if (lo)
         snprintf(fits, sizeof fits, "-c %zu would fit", lo);
-    return fail(e, ERR_NOMEM, "a context of %zu needs %zu MiB, %s %zu MiB; %s", p->n_ctx, need >> 20, mem_limit ? "--mem-limit is" : "free are",
-                have >> 20, fits);
+    return fail(e, ERR_NOMEM, "a context of %zu needs %s, %s %s; %s", p->n_ctx, size_text(needs, need, true),
+                mem_limit ? "--mem-limit is" : "free are", size_text(has, have, false), fits);
 }
 
 static status arena_open(struct arena *a, size_t bytes, struct err *e)
 {
     *a = (struct arena){ .base = pages_alloc(bytes), .capacity = bytes };
-    return a->base ? OK : fail(e, ERR_NOMEM, "session: cannot map %zu MiB", bytes >> 20);
+    char size[32];
+    return a->base ? OK : fail(e, ERR_NOMEM, "session: cannot map %s", size_text(size, bytes, true));
 }
 
 status session_open(session **out, model *m, const struct session_params *p, size_t mem_limit, struct err *e)
@@ -378,4 +379,84 @@ void session_return(session *s, const void *mark)
     s->n_past = h.n_past;
     s->n_pending = 0;
     s->have_logits = h.have_logits;
+}
+
+/* ---- the state as bytes ---- */
+
+/* A contiguous piece of session memory. */
+typedef status (*piece_fn)(void *ctx, gpu_addr at, size_t n_bytes, struct err *e);
+
+/* The one description of the state of n_past positions: its size, what is saved and what is loaded follow from it. K and V go head by head,
+ * because the distance between two heads depends on the context. */
+static status each_piece(const session *s, size_t n_past, piece_fn fn, void *ctx, struct err *e)
+{
+    const struct shape *sh = &s->m->shape;
+    size_t tile = QSA_BLOCK * (size_t)sh->head_dim * (s->f.kv_f32 ? 4 : 2);
+    size_t head_bytes = qsa_cap_blocks(n_past) * tile, head_stride = s->f.cap_blocks * tile;
+    size_t pooled_bytes = n_past / QSA_BLOCK * sh->idx_dim * sizeof(float);
+    TRY(fn(ctx, ADDR(s->recurrent.base), s->recurrent.used, e));
+    TRY(fn(ctx, s->f.logits, (size_t)sh->n_vocab * sizeof(float), e));
+    for (uint32_t il = 0; il < sh->n_layer; il++) {
+        const struct layer_state *st = &s->state[il];
+        for (uint32_t j = 0; j < sh->n_head_kv && sh->is_qsa[il]; j++) {
+            TRY(fn(ctx, st->k + j * head_stride, head_bytes, e));
+            TRY(fn(ctx, st->v + j * head_stride, head_bytes, e));
+        }
+        if (sh->ratio[il] && pooled_bytes)
+            TRY(fn(ctx, st->pooled, pooled_bytes, e));
+    }
+    return OK;
+}
+
+static status count_piece(void *ctx, gpu_addr at, size_t n_bytes, struct err *e)
+{
+    (void)at, (void)e;
+    *(size_t *)ctx += n_bytes;
+    return OK;
+}
+
+/* Where pieces go, or come from. These two are all that touches their bytes: memory of a device would be copied here. */
+struct moving {
+    session_put_fn put;
+    session_get_fn get;
+    void *ctx;
+};
+static status put_piece(void *ctx, gpu_addr at, size_t n_bytes, struct err *e)
+{
+    const struct moving *to = ctx;
+    return to->put(to->ctx, AT(const void, at), n_bytes, e);
+}
+static status get_piece(void *ctx, gpu_addr at, size_t n_bytes, struct err *e)
+{
+    const struct moving *from = ctx;
+    return from->get(from->ctx, AT(void, at), n_bytes, e);
+}
+
+size_t session_state_bytes(const session *s, size_t n_past)
+{
+    size_t n = 0;
+    each_piece(s, n_past, count_piece, &n, NULL);
+    return n;
+}
+
+status session_save(session *s, session_put_fn put, void *ctx, struct err *e)
+{
+    TRY(session_flush(s, NULL, NULL, e));
+    assert(s->have_logits);
+    return each_piece(s, s->n_past, put_piece, &(struct moving){ .put = put, .ctx = ctx }, e);
+}
+
+status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, struct err *e)
+{
+    session_reset(s);
+    if (n_past == 0 || n_past > s->p.n_ctx)
+        return fail(e, ERR_USAGE, "a state of %zu positions, expected 1..%zu", n_past, s->p.n_ctx);
+    status st = each_piece(s, n_past, get_piece, &(struct moving){ .get = get, .ctx = ctx }, e);
+    if (st != OK) {
+        session_reset(s);
+        return st;
+    }
+    s->n_past = n_past;
+    s->have_logits = true;
+    return OK;
 }
