@@ -7,6 +7,8 @@
 
 /* The layout a file type goes to: its own, or I8 where no kernel knows it. common: only layouts that every build understands. */
 uint32_t device_type_of(uint32_t quant_id, bool common);
+/* Which build of a kernel reads a layout: 0 for the common ones (every build does), else 1 .. in the order of device_types.h. */
+static inline uint32_t device_build_of(uint32_t device_type) { return DEV_IS_COMMON(device_type) ? 0 : device_type - DEV_I8; }
 const char *device_type_name(uint32_t device_type);
 /* Bytes of a row of n_in weights, a multiple of 16. */
 size_t device_row_bytes(uint32_t device_type, size_t n_in);

@@ -59,7 +59,7 @@ static void cpu_name(char *out, size_t n)
 /* One timed run from the mark */
 static status run_once(struct bench *b, const struct result *r, double *seconds, struct err *e)
 {
-    session_return(b->s, b->mark);
+    TRY(session_return(b->s, b->mark, e));
     const int32_t *ids = b->ids + r->n_depth;
     double t0 = now();
     if (r->n_prompt) {

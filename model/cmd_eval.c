@@ -381,8 +381,7 @@ static int eval_ppl(const struct options *o, model *m)
         if (*o->stop)
             goto out;
         p.ids = ids.v + c * n_ctx;
-        session_reset(s);
-        if (session_prefill(s, p.ids, n_ctx, ppl_rows, &p, &e) != OK || session_flush(s, ppl_rows, &p, &e) != OK)
+        if (session_reset(s, &e) != OK || session_prefill(s, p.ids, n_ctx, ppl_rows, &p, &e) != OK || session_flush(s, ppl_rows, &p, &e) != OK)
             goto failed;
         console_note(o->con, "[%zu/%zu] %.4f", c + 1, n_chunk, exp(p.sum / (double)MAX((size_t)1, p.n_scored)));
     }

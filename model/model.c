@@ -2,11 +2,27 @@
 #include "model/model.h"
 
 #include "model/demo.h"
+#include "model/forward.h"
 #include "model/model_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <xxhash.h>
+
+/* Opens the device, and copies the weights there */
+static status open_device(model *m, const struct model_params *p, struct err *e)
+{
+    TRY(forward_check_device(&m->shape, e));
+    TRY(gpu_open_vulkan(&m->gpu, &(struct gpu_params){ .device = p->device, .alloc_limit = p->alloc_limit, .cache_dir = p->cache_dir }, e));
+    TRY(upload_plan(&m->upload, &m->weights, &m->shape, gpu_info_of(m->gpu)->alloc_limit, e));
+    m->on_device = malloc(sizeof *m->on_device);
+    if (!m->on_device)
+        return fail(e, ERR_NOMEM, "weights");
+    *m->on_device = m->weights;
+    if (p->plan_only)
+        return OK;
+    return upload_weights(&m->upload, m->gpu, m->on_device, &m->weights, &m->shape, p->progress, p->progress_ctx, e);
+}
 
 status model_open(model **out, const char *path, const struct model_params *p, struct err *e)
 {
@@ -36,7 +52,10 @@ status model_open(model **out, const char *path, const struct model_params *p, s
     }
     TRY_OR(out, s, weights_bind(&m->weights, m->file, &m->shape, &m->vectors, e));
     TRY_OR(out, s, tokenizer_open(&m->tok, m->file, e));
-    TRY_OR(out, s, gpu_open_cpu(&m->gpu, &(struct gpu_params){ .n_threads = p->n_threads, .reference = p->reference }, e));
+    if (p->backend == BACKEND_VULKAN)
+        TRY_OR(out, s, open_device(m, p, e));
+    else
+        TRY_OR(out, s, gpu_open_cpu(&m->gpu, &(struct gpu_params){ .n_threads = p->n_threads, .reference = p->reference }, e));
     *out = m;
     return OK;
 out:
@@ -48,6 +67,8 @@ void model_close(model *m)
 {
     if (!m)
         return;
+    upload_free(&m->upload, m->gpu);
+    free(m->on_device);
     gpu_close(m->gpu);
     tokenizer_close(m->tok);
     pages_free(m->vectors.base, m->vectors.capacity);
@@ -62,8 +83,7 @@ uint32_t model_threads(const model *m) { return gpu_threads(m->gpu); }
 const char *model_isa(const model *m) { return gpu_isa_name(m->gpu); }
 const char *model_backend(const model *m)
 {
-    (void)m;
-    return "cpu";
+    return gpu_backend_of(m->gpu) == GPU_VULKAN ? "vulkan" : "cpu";
 }
 bool model_is_demo(const model *m) { return m->demo; }
 const char *model_note(const model *m) { return tokenizer_note(m->tok); }

@@ -13,7 +13,7 @@ static bool stands_for(const struct prefix *p, const int32_t *ids, size_t n)
 static status evaluate(struct prefix *p, session *s, const int32_t *ids, size_t n, bool *whole, struct err *e)
 {
     size_t step = p->step ? p->step : 512;
-    session_reset(s);
+    TRY(session_reset(s, e));
     for (size_t at = 0; at < n; at += MIN(step, n - at)) {
         *whole = !p->go_on || p->go_on(p->ctx, at);
         if (!*whole)
@@ -41,10 +41,8 @@ status prefix_begin(struct prefix *p, session *s, const int32_t *ids, size_t n, 
     p->saving_s = 0;
     if (n_evaluated)
         *n_evaluated = known || loaded ? 0 : n;
-    if (known) {
-        session_return(s, p->mark);
-        return OK;
-    }
+    if (known)
+        return session_return(s, p->mark, e);
     p->valid = false; /* what the mark relies on has been overwritten, or will be */
     if (!loaded)
         TRY(evaluate(p, s, ids, n, &whole, e));

@@ -172,7 +172,7 @@ int main(void)
     CHECK(session_n_past(s) == N);
 
     for (int round = 0; round < 6; round++) { /* any cut of the prompt */
-        session_reset(s);
+        CHECK(session_reset(s, NULL) == OK);
         feed(s, 0, N, round ? 1 + (uint32_t)rand() % 150 : 1);
         CHECK(same(session_logits(s), want));
     }
@@ -190,7 +190,7 @@ int main(void)
         MUST(session_decode(t, ids[N - 2], &e));
         MUST(session_decode(t, ids[N - 1], &e));
         float *two = logits(t);
-        session_reset(s);
+        CHECK(session_reset(s, NULL) == OK);
         feed(s, 0, N - 2, 0);
         MUST(session_decode(s, ids[N - 2], &e));
         MUST(session_decode(s, ids[N - 1], &e));
@@ -201,13 +201,13 @@ int main(void)
     }
 
     /* prefill = decode = any mixture, at every position */
-    session_reset(s);
+    CHECK(session_reset(s, NULL) == OK);
     for (uint32_t i = 0; i < N; i++) {
         MUST(session_decode(s, ids[i], &e));
         CHECK(worst(session_logits(s), all + (size_t)i * V) < 2e-4f);
     }
     for (int round = 0; round < 6; round++) {
-        session_reset(s);
+        CHECK(session_reset(s, NULL) == OK);
         for (uint32_t at = 0; at < N;) {
             uint32_t n = 1 + (uint32_t)rand() % 100;
             n = n < N - at ? n : N - at;
@@ -225,18 +225,18 @@ int main(void)
     void *mark = malloc(session_mark_bytes(s));
     static const uint32_t at[] = { 1, 2, 3, 4, 63, 64, 65, 200, 259 };
     for (size_t i = 0; i < COUNT_OF(at); i++) {
-        session_reset(s);
+        CHECK(session_reset(s, NULL) == OK);
         feed(s, 0, at[i], 0);
         float *here = logits(s);
         feed(s, at[i], N, 0);
         MUST(session_decode(s, 5, &e));
         float *there = logits(s);
-        session_reset(s);
+        CHECK(session_reset(s, NULL) == OK);
         feed(s, 0, at[i], 0);
         MUST(session_mark(s, mark, &e));
         for (int32_t k = 0; k < 7; k++)
             MUST(session_decode(s, 100 + k, &e));
-        session_return(s, mark);
+        CHECK(session_return(s, mark, NULL) == OK);
         CHECK(session_n_past(s) == at[i] && same(session_logits(s), here));
         feed(s, at[i], N, 50);
         MUST(session_decode(s, 5, &e));
@@ -270,7 +270,7 @@ int main(void)
                 feed(to, n, N, 50);
                 MUST(session_decode(to, 5, &e));
                 CHECK(same(session_logits(to), session_logits(from)));
-                session_return(to, there);
+                CHECK(session_return(to, there, NULL) == OK);
             }
             free(there);
             state->at = 0, state->fails_at = (size_t)rand() % state->n;
@@ -296,7 +296,7 @@ int main(void)
     feed(t, 0, N, 0);
     CHECK(worst(session_logits(t), want) < 2e-4f);
     MUST(session_decode(t, 5, &e));
-    session_reset(s);
+    CHECK(session_reset(s, NULL) == OK);
     feed(s, 0, N, 0);
     MUST(session_decode(s, 5, &e));
     CHECK(worst(session_logits(t), session_logits(s)) < 2e-4f);
@@ -314,7 +314,7 @@ int main(void)
     unlink(JOINED);
 
     /* bounds: what does not fit is refused and changes nothing */
-    session_reset(s);
+    CHECK(session_reset(s, NULL) == OK);
     feed(s, 0, N, 0);
     int32_t bad = (int32_t)V, minus = -1;
     CHECK(session_decode(s, bad, &e) == ERR_USAGE && session_decode(s, minus, &e) == ERR_USAGE);
