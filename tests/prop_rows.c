@@ -225,6 +225,41 @@ static void test_top_blocks(void)
     }
 }
 
+/* The list in parts, merged, is the whole; and a row in a batch has the bits it has alone. */
+static void test_qsa_parts(const struct qsa_block *b, const struct qsa_attend_args *aa, const float *want, uint32_t n_tok)
+{
+    size_t row = (size_t)b->n_head * b->dim;
+    uint32_t each = 1 + rnd(20), n_part = (MAX(1u, b->budget ? MIN(b->budget, b->cap_blocks) : b->cap_blocks) + each - 1) / each;
+    float *o = floats(n_tok * row * n_part), *ml = floats((size_t)n_tok * b->n_head * n_part * 2), *out = floats(n_tok * row), *alone = floats(n_tok * row);
+    struct qsa_part_args a = { .block = aa->block, .step = aa->step, .qg = aa->qg, .list = aa->list, .o = ADDR(o), .ml = ADDR(ml), .out = ADDR(out),
+                               .n_row = n_tok, .n_part = n_part, .part_blocks = each };
+    for (size_t i = 0; i < n_tok * row * n_part; i++) /* nobody reads a part that nobody wrote */
+        o[i] = NAN;
+    run(qsa_attend_part_ref, &qsa_kernels.row[K_qsa_attend_part], &a, n_tok * b->n_kv * n_part);
+    run(qsa_attend_merge_ref, &qsa_kernels.row[K_qsa_attend_merge], &a, n_tok * b->n_head);
+    CHECK(worst(out, want, n_tok * row) < 1e-5f);
+    a.out = ADDR(alone), a.n_row = 1;
+    for (a.row0 = 0; a.row0 < n_tok; a.row0++) {
+        run(qsa_attend_part_ref, &qsa_kernels.row[K_qsa_attend_part], &a, b->n_kv * n_part);
+        run(qsa_attend_merge_ref, &qsa_kernels.row[K_qsa_attend_merge], &a, b->n_head);
+    }
+    CHECK(memcmp(alone, out, n_tok * row * sizeof *out) == 0);
+    free(o), free(ml), free(out), free(alone);
+}
+
+/* A row of scores has the same bits whether its strip is scored together or each row alone. */
+static void test_qsa_score_alone(const struct qsa_score_args *sa, uint32_t cap, uint32_t n_tok)
+{
+    float *alone = copy_of(AT(float, sa->scores), (size_t)n_tok * cap);
+    for (uint32_t t = 0; t < n_tok; t++) {
+        struct qsa_score_args one = *sa;
+        one.row0 = t, one.n_row = 1, one.scores = ADDR(alone + (size_t)t * cap);
+        run(twin(&qsa_kernels, K_qsa_score_few), &qsa_kernels.row[K_qsa_score_few], &one, qsa_score_items(cap, 1));
+    }
+    CHECK(memcmp(alone, AT(float, sa->scores), (size_t)n_tok * cap * sizeof *alone) == 0);
+    free(alone);
+}
+
 static void test_qsa(void)
 {
     for (int round = 0; round < 40; round++) {
@@ -252,17 +287,18 @@ static void test_qsa(void)
                     else
                         ((uint16_t *)kf)[ka] = ((uint16_t *)vf)[va] = 0x7e00;
                 }
-        uint32_t groups = (cap + QSA_SCORE_GROUP - 1) / QSA_SCORE_GROUP;
+        uint32_t score_items = qsa_score_items(cap, n_tok);
         struct qsa_score_args sa = { ADDR(&b), ADDR(&step), ADDR(iq), ADDR(scores), 0, n_tok };
         struct qsa_select_args la = { ADDR(&b), ADDR(&step), ADDR(scores), ADDR(list), 0, n_tok };
         struct qsa_attend_args aa = { ADDR(&b), ADDR(&step), ADDR(qg), ADDR(list), ADDR(out) };
         if (budget) {
-            run(qsa_score_ref, &qsa_kernels.row[K_qsa_score], &sa, n_tok * groups);
+            run(qsa_score_ref, &qsa_kernels.row[K_qsa_score], &sa, score_items);
             float *want = copy_of(scores, (size_t)n_tok * cap);
-            run(twin(&qsa_kernels, K_qsa_score), &qsa_kernels.row[K_qsa_score], &sa, n_tok * groups);
+            run(twin(&qsa_kernels, K_qsa_score), &qsa_kernels.row[K_qsa_score], &sa, score_items);
             for (uint32_t t = 0; t < n_tok; t++)
                 if ((pos + t + 1) / 4 > budget)
                     CHECK(worst(scores + (size_t)t * cap, want + (size_t)t * cap, (pos + t + 1) / 4) < 1e-4f);
+            test_qsa_score_alone(&sa, cap, n_tok);
             run(qsa_select_ref, &qsa_kernels.row[K_qsa_select], &la, n_tok);
             free(want);
         }
@@ -270,6 +306,7 @@ static void test_qsa(void)
         float *want = copy_of(out, (size_t)n_tok * n_head * dim);
         run(twin(&qsa_kernels, K_qsa_attend), &qsa_kernels.row[K_qsa_attend], &aa, n_tok * n_kv);
         CHECK(worst(out, want, (size_t)n_tok * n_head * dim) < 1e-5f);
+        test_qsa_parts(&b, &aa, want, n_tok);
         free(want), free(kf), free(vf), free(pooled), free(iq), free(qg), free(scores), free(out), free(list);
     }
 }
