@@ -132,6 +132,10 @@ int cmd_info(const struct options *o)
 {
     struct err e;
     model *m = NULL;
+    if (o->devices) {
+        backend_print_devices();
+        return EXIT_DONE;
+    }
     if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK) {
         console_error(o->con, "%s", e.msg);
         return exit_code_of(e.code);

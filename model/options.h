@@ -2,6 +2,7 @@
 #ifndef HAYATE_MODEL_OPTIONS_H
 #define HAYATE_MODEL_OPTIONS_H
 
+#include "model/backend.h"
 #include "model/chat.h"
 #include "model/console.h"
 #include "model/long.h"
@@ -39,6 +40,8 @@ struct options {
     enum kv_type kv;
     bool precise;
     size_t mem_limit;            /* bytes; 0: free memory of the machine */
+    enum backend backend;
+    uint32_t device;             /* of the backend */
     struct sample_params sample;
     bool json;
     bool quiet;
@@ -59,7 +62,9 @@ struct options {
     bool ppl;                    /* of ppl_path, or of the ids of ids_path */
     const char *ppl_path, *ids_path;
     /* info, tokenize */
-    bool plan, tensors, keys, ids_only, as_text;
+    bool plan, tensors, keys, devices, ids_only, as_text;
+    /* selftest; files are names of rows, its seed is that of sample */
+    bool machine;
 
     char without_effect[256];    /* options of other programs that were accepted: "-ngl, -fa"; "" when none */
     struct console *con;         /* what is said on stderr goes through here */
@@ -75,6 +80,7 @@ int cmd_info(const struct options *o);
 int cmd_tokenize(const struct options *o);
 int cmd_eval(const struct options *o);
 int cmd_bench(const struct options *o);
+int cmd_selftest(const struct options *o);
 int cmd_split(const struct options *o); /* files[0] -> files[1] */
 
 /* The exit code a failure stands for. */
