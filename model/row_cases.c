@@ -14,6 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__clang__)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1 /* as gcc says it */
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #define FORBID(p, n) ASAN_POISON_MEMORY_REGION(p, n)
@@ -94,7 +99,7 @@ void case_tolerance(struct row_case *c, const void *buf, double abs, double rel)
             c->buf[i].rel = rel;
             return;
         }
-    assert(!"a tolerance for a buffer that is not there");
+    assert(0 && "a tolerance for a buffer that is not there");
 }
 
 void case_call(struct row_case *c, const void *args, size_t bytes, uint32_t n_items)
@@ -135,7 +140,7 @@ static void random_block(struct row_case *c, uint32_t quant_id, uint8_t *p, size
     case QUANT_IQ2_S: case QUANT_IQ2_XS: case QUANT_IQ2_XXS: case QUANT_IQ1_S: memcpy(p, &h, 2); break;
     case QUANT_Q6_K: case QUANT_Q3_K: memcpy(p + n - 2, &h, 2); break;
     case QUANT_Q2_K: memcpy(p + n - 4, &h, 2); memcpy(p + n - 2, &h, 2); break;
-    default: assert(!"random_block: where are the scales of this type?");
+    default: assert(0 && "random_block: where are the scales of this type?");
     }
 }
 
@@ -258,6 +263,6 @@ const struct case_buf *case_buf(const struct row_case *c, const char *name)
     for (uint32_t i = 0; i < c->n_buf; i++)
         if (strcmp(c->buf[i].name, name) == 0)
             return &c->buf[i];
-    assert(!"case_buf: no buffer of this name");
+    assert(0 && "case_buf: no buffer of this name");
     return NULL;
 }
