@@ -48,4 +48,26 @@ static void matmul(struct row_case *c)
     case_call(c, &a, sizeof a, items);
 }
 
-const struct row_cases gpu_cases[] = { { embed_ref, embed }, { matmul_ref, matmul }, { 0 } };
+static void bench_empty(struct row_case *c)
+{
+    uint32_t n = case_size(c, 0, 64, 1, 1000), *count = case_u32(c, "count", BUF_INOUT, n);
+    for (uint32_t i = 0; i < n; i++)
+        count[i] = case_rnd(c, 1000);
+    case_shape(c, "%u counters", n);
+    case_call(c, &(struct bench_empty_args){ .count = ADDR(count) }, sizeof(struct bench_empty_args), n);
+}
+
+static void bench_read(struct row_case *c)
+{
+    uint32_t n = case_size(c, 0, 4, 1, 9), n_word = BENCH_READ_ALIGN * (1 + case_rnd(c, 9)), write = c->round % 3 == 0;
+    uint32_t *data = case_u32(c, "data", BUF_INOUT, (size_t)n * n_word);
+    for (size_t i = 0; i < (size_t)n * n_word; i++)
+        data[i] = case_rnd(c, 1u << 31);
+    struct bench_read_args a = { .data = ADDR(data), .sum = ADDR(case_u32(c, "sum", BUF_OUT, n)), .n_word = n_word, .write = write };
+    case_shape(c, "%u x %u words, %s", n, n_word, write ? "write" : "read");
+    case_call(c, &a, sizeof a, n);
+}
+
+const struct row_cases gpu_cases[] = {
+    { embed_ref, embed }, { matmul_ref, matmul }, { bench_empty_ref, bench_empty }, { bench_read_ref, bench_read }, { 0 },
+};
