@@ -63,6 +63,8 @@ static int run_command(const struct options *o)
         return cmd_tokenize(o);
     case CMD_SPLIT:
         return cmd_split(o);
+    case CMD_SELFTEST:
+        return cmd_selftest(o);
     case CMD_HELP:
         options_help(stdout, o->help_on);
         return EXIT_DONE;
@@ -75,7 +77,7 @@ static int run_command(const struct options *o)
 /* What a user may not expect about the model and the options, said once; run says the first after it has seen its inputs. */
 static void say_first(const struct options *o)
 {
-    bool engine = o->command == CMD_BENCH || o->command == CMD_EVAL || o->command == CMD_INFO;
+    bool engine = o->command == CMD_BENCH || o->command == CMD_EVAL || (o->command == CMD_INFO && !o->devices);
     if (*o->without_effect)
         console_note(o->con, "hayate: accepted without effect here: %s", o->without_effect);
     if (engine && !o->model_path && model_has_demo())

@@ -73,6 +73,7 @@ enum gpu_backend { GPU_CPU, GPU_VULKAN };
 struct gpu_params {
     uint32_t n_threads;   /* cpu. 0: the cores this process may use */
     bool reference;       /* cpu: run every row's plain C reference, for comparison */
+    uint32_t isa;         /* cpu: 1 + enum cpu_isa takes the twins of this set, ERR_DEVICE where the machine lacks it; 0: the best there is */
     uint32_t device;      /* others: index in the list of gpu_devices() */
     size_t alloc_limit;   /* largest single allocation in bytes, for tests; 0: what the device says */
     uint32_t watchdog_s;  /* a submit that takes longer is an error, not a hang. 0: 60 */

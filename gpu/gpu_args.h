@@ -96,4 +96,18 @@ struct argmax_args {
     uint32_t reserved;
 };
 
+/* Next to no work: count[i] += 1. Items: counters. */
+struct bench_empty_args {
+    gpu_addr count; /* [n_items] u32 */
+};
+
+/* Item i reads n_word words and adds them up, modulo 2^32: sum[i]. write: it stores word number k of the whole array as k instead. */
+#define BENCH_READ_ALIGN 1024 /* n_word is a multiple of it */
+struct bench_read_args {
+    gpu_addr data; /* [n_items, n_word] u32, 16-byte aligned */
+    gpu_addr sum;  /* [n_items] u32 */
+    uint32_t n_word;
+    uint32_t write;
+};
+
 #endif

@@ -20,6 +20,8 @@ struct cpu {
 static struct cpu *cpu_of(gpu *g) { return (struct cpu *)(void *)g; }
 static const struct cpu *cpu_of_const(const gpu *g) { return (const struct cpu *)(const void *)g; }
 
+static const char *const isa_name[ISA_COUNT] = { "base", "avx2", "avx512" };
+
 static enum cpu_isa isa_detect(void)
 {
 #if defined(HAVE_X86_ISAS)
@@ -110,11 +112,10 @@ uint32_t gpu_threads(const gpu *g) { return g->info.backend == GPU_CPU ? team_si
 
 const char *gpu_isa_name(const gpu *g)
 {
-    static const char *const name[ISA_COUNT] = { "base", "avx2", "avx512" };
     const struct cpu *c = cpu_of_const(g);
     if (g->info.backend != GPU_CPU)
         return g->info.name;
-    return c->reference ? "reference" : name[c->isa];
+    return c->reference ? "reference" : isa_name[c->isa];
 }
 
 struct walk {
@@ -159,10 +160,13 @@ static const struct gpu_ops cpu_ops = { .close = cpu_close, .has = cpu_has, .all
 
 status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e)
 {
+    enum cpu_isa best = isa_detect(), isa = p->isa ? (enum cpu_isa)(p->isa - 1) : best;
+    if (isa > best)
+        return fail(e, ERR_DEVICE, "cpu: this machine has no %s", isa_name[isa]);
     struct cpu *c = calloc(1, sizeof *c);
     if (!c)
         return fail(e, ERR_NOMEM, "cpu device");
-    *c = (struct cpu){ .base = { .ops = &cpu_ops, .info = { .backend = GPU_CPU, .name = "cpu" } }, .isa = isa_detect(), .reference = p->reference };
+    *c = (struct cpu){ .base = { .ops = &cpu_ops, .info = { .backend = GPU_CPU, .name = "cpu" } }, .isa = isa, .reference = p->reference };
     status s = team_open(&c->team, p->n_threads ? p->n_threads : gpu_cores_available(), e);
     if (s != OK) {
         free(c);

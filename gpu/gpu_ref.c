@@ -164,3 +164,27 @@ void argmax_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch
         AT(struct argmax_best, a->best)[r] = best;
     }
 }
+
+/* ---- measuring ---- */
+
+void bench_empty_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct bench_empty_args *a = args;
+    (void)scratch;
+    for (uint32_t i = first; i < first + n; i++)
+        AT(uint32_t, a->count)[i]++;
+}
+
+void bench_read_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct bench_read_args *a = args;
+    (void)scratch;
+    for (uint32_t i = first; i < first + n; i++) {
+        uint32_t *data = AT(uint32_t, a->data) + (size_t)i * a->n_word, sum = 0;
+        for (uint32_t k = 0; !a->write && k < a->n_word; k++)
+            sum += data[k];
+        for (uint32_t k = 0; a->write && k < a->n_word; k++)
+            data[k] = i * a->n_word + k;
+        AT(uint32_t, a->sum)[i] = sum;
+    }
+}

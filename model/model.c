@@ -9,11 +9,10 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-/* Opens the device, and copies the weights there */
-static status open_device(model *m, const struct model_params *p, struct err *e)
+/* Copies the weights to the device */
+static status fill_device(model *m, const struct model_params *p, struct err *e)
 {
     TRY(forward_check_device(&m->shape, e));
-    TRY(gpu_open_vulkan(&m->gpu, &(struct gpu_params){ .device = p->device, .alloc_limit = p->alloc_limit, .cache_dir = p->cache_dir }, e));
     TRY(upload_plan(&m->upload, &m->weights, &m->shape, gpu_info_of(m->gpu)->alloc_limit, e));
     m->on_device = malloc(sizeof *m->on_device);
     if (!m->on_device)
@@ -22,6 +21,16 @@ static status open_device(model *m, const struct model_params *p, struct err *e)
     if (p->plan_only)
         return OK;
     return upload_weights(&m->upload, m->gpu, m->on_device, &m->weights, &m->shape, p->progress, p->progress_ctx, e);
+}
+
+static status open_backend(model *m, const struct model_params *p, struct err *e)
+{
+    char why[256];
+    struct gpu_params g = { .n_threads = p->n_threads, .reference = p->reference, .device = p->device, .alloc_limit = p->alloc_limit,
+                            .cache_dir = p->cache_dir };
+    bool for_device = forward_check_device(&m->shape, NULL) == OK;
+    TRY(backend_open(&m->gpu, p->backend == BACKEND_AUTO && !for_device ? BACKEND_CPU : p->backend, &g, why, e));
+    return gpu_backend_of(m->gpu) == GPU_CPU ? OK : fill_device(m, p, e);
 }
 
 status model_open(model **out, const char *path, const struct model_params *p, struct err *e)
@@ -52,10 +61,7 @@ status model_open(model **out, const char *path, const struct model_params *p, s
     }
     TRY_OR(out, s, weights_bind(&m->weights, m->file, &m->shape, &m->vectors, e));
     TRY_OR(out, s, tokenizer_open(&m->tok, m->file, e));
-    if (p->backend == BACKEND_VULKAN)
-        TRY_OR(out, s, open_device(m, p, e));
-    else
-        TRY_OR(out, s, gpu_open_cpu(&m->gpu, &(struct gpu_params){ .n_threads = p->n_threads, .reference = p->reference }, e));
+    TRY_OR(out, s, open_backend(m, p, e));
     *out = m;
     return OK;
 out:

@@ -9,6 +9,7 @@
 #define HAYATE_MODEL_MODEL_H
 
 #include "gpu/base.h"
+#include "model/backend.h"
 #include "model/gguf.h"
 #include "model/shape.h"
 #include "model/tokenizer.h"
@@ -18,12 +19,10 @@ typedef struct session session;
 
 enum kv_type { KV_F16, KV_F32 };
 
-enum model_backend { BACKEND_CPU, BACKEND_VULKAN };
-
 struct model_params {
     uint32_t n_threads; /* 0: the cores this process may use */
     bool reference;     /* plain C reference of every row instead of its fast twin: for tests */
-    enum model_backend backend;
+    enum backend backend; /* BACKEND_AUTO: a GPU that can run this model, or the cpu */
     uint32_t device;    /* index of the device, as `info --devices` lists them */
     size_t alloc_limit; /* see struct gpu_params */
     const char *cache_dir;

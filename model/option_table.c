@@ -40,6 +40,7 @@ enum kind {
 #define ON(c) (1u << CMD_##c)
 #define ASK    (ON(RUN) | ON(BATCH))
 #define ENGINE (ASK | ON(BENCH) | ON(EVAL) | ON(INFO))
+#define TALKS  (ENGINE | ON(TOKENIZE) | ON(SPLIT) | ON(SELFTEST))
 #define ANY (~0u)
 #define AT(field) offsetof(struct options, field)
 #define BIG 2147483647.0
@@ -107,9 +108,16 @@ static const struct row table[] = {
     { "--ppl", "TEXT", ON(EVAL), G_WHAT, PPL, AT(ppl_path), .help = "perplexity of a file in chunks of -c (512), the second half of each scored" },
     { "--ids", "F.gold", ON(EVAL), G_WHAT, PATH, AT(ids_path), .help = "perplexity of the ids in a golden file" },
 
+    { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = "auto cpu vulkan hip", .def = "auto: vulkan, else cpu",
+      .help = "auto, cpu, vulkan or hip" },
+    { "-dev --device", "N", ON(SELFTEST), G_WHAT, UINT32, AT(device), 0, 1023, .def = "0", .help = "device of the backend, as info --devices counts" },
+    { "--machine", NULL, ON(SELFTEST), G_WHAT, FLAG, AT(machine), .help = "measure the device instead: cost of a call, bandwidth by size, transfers" },
+    { "-s --seed", "N", ON(SELFTEST), G_WHAT, UINT64, AT(sample.seed), .def = "0", .help = "start of the random cases" },
+
     { "--plan", NULL, ON(INFO), G_WHAT, FLAG, AT(plan), .help = "every arena in bytes for -c, -ub, --kv; allocates nothing" },
     { "--tensors", NULL, ON(INFO), G_WHAT, FLAG, AT(tensors), .help = "list the tensors" },
     { "--keys", NULL, ON(INFO), G_WHAT, FLAG, AT(keys), .help = "list the metadata keys" },
+    { "--devices", NULL, ON(INFO), G_WHAT, FLAG, AT(devices), .help = "list the devices of every backend, and nothing else" },
 
     { "--ids", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(ids_only), .help = "text in, ids out, on one line (this is the default)" },
     { "--text", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(as_text), .help = "ids in, text out" },
@@ -119,7 +127,7 @@ static const struct row table[] = {
     { "-c --ctx-size", "N", ON(INFO), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "4096", .help = "context of the plan" },
     { "-c --ctx-size", "N", ON(EVAL), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "512", .help = "chunk of --ppl" },
     { "-ub --ubatch-size", "N", ENGINE, G_SPEED, UINT32, AT(n_ubatch), 1, 65536, .def = "512", .help = "prompt tokens per step" },
-    { "-t --threads", "N", ENGINE, G_SPEED, UINT32, AT(n_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
+    { "-t --threads", "N", ENGINE | ON(SELFTEST), G_SPEED, UINT32, AT(n_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
     { "--kv", "TYPE", ENGINE, G_SPEED, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
     { "-ctk --cache-type-k", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
     { "-ctv --cache-type-v", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
@@ -129,7 +137,7 @@ static const struct row table[] = {
       .help = "keep what the instruction computes in DIR, for the next start" },
     { "--prefix-cache-max", "SIZE", ASK, G_SPEED, BYTES, AT(prefix_max), .def = "2G",
       .help = "remove what was not used for longest until DIR holds no more than SIZE" },
-    { "--backend", "B", ENGINE, G_SPEED, CHOICE, .choices = "auto cpu", .later = "vulkan hip", .def = "auto", .help = "auto or cpu" },
+    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = "auto cpu", .later = "vulkan hip", .def = "auto", .help = "auto or cpu" },
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl", .later = "csv json sql", .def = "md", .help = "md or jsonl" },
@@ -140,9 +148,9 @@ static const struct row table[] = {
     { "--progress", NULL, ON(BATCH), G_OUTPUT, FLAG, AT(progress), .help = "a line per input instead of a bar" },
     { "--notify-fd", "N", ON(BATCH), G_OUTPUT, INT32, AT(notify_fd), 0, BIG, .help = "write events as JSON lines to descriptor N" },
     { "--json", NULL, ON(RUN) | ON(EVAL), G_OUTPUT, FLAG, AT(json), .help = "one JSON object per result" },
-    { "-q --quiet", NULL, ENGINE | ON(TOKENIZE) | ON(SPLIT), G_OUTPUT, FLAG, AT(quiet), .help = "nothing on stderr but errors" },
+    { "-q --quiet", NULL, TALKS, G_OUTPUT, FLAG, AT(quiet), .help = "nothing on stderr but errors" },
     { "-v --verbose", NULL, ASK, G_OUTPUT, FLAG, AT(verbose), .help = "say more on stderr: model, plan, times of each input" },
-    { "--log --log-file", "FILE", ENGINE | ON(TOKENIZE) | ON(SPLIT), G_OUTPUT, PATH, AT(log_path), .help = "write the lines of stderr to FILE too" },
+    { "--log --log-file", "FILE", TALKS, G_OUTPUT, PATH, AT(log_path), .help = "write the lines of stderr to FILE too" },
     { "-h --help", NULL, ANY, G_OUTPUT, HELP, .help = "this text" },
     { "--version", NULL, ANY, G_HIDDEN, VERSION, .help = "name and version" },
 
@@ -164,7 +172,7 @@ static const struct row table[] = {
     IGNORED("--no-warmup", NULL),
     IGNORED("--no-display-prompt", NULL),
 
-    NOT_YET("-dev --device", "N", ANY),
+    NOT_YET("-dev --device", "N", ~ON(SELFTEST)),
     NOT_YET("--load", "MODE", ANY),
     NOT_YET("-lm --load-mode", "MODE", ANY),
     NOT_YET("-md --model-draft", "FILE", ANY),
@@ -179,7 +187,7 @@ static const struct row table[] = {
     NOT_YET("--no-graph", NULL, ANY),
     NOT_YET("--no-fuse", NULL, ANY),
     NOT_YET("--profile", NULL, ANY),
-    NOT_YET("--devices", NULL, ANY),
+    NOT_YET("--devices", NULL, ~ON(INFO)),
     NOT_YET("--kernels", NULL, ANY),
     NOT_YET("--needle", "LEN,..", ANY),
     NOT_YET("--compare", "BACKEND", ANY),
@@ -207,7 +215,8 @@ static const struct {
     [CMD_INFO] = { "info", false, "hayate info [-m MODEL] [--plan]", "what is in a file, and what memory a run takes" },
     [CMD_TOKENIZE] = { "tokenize", false, "hayate tokenize [-m MODEL] [--ids|--text] [FILE]", "text to token ids and back" },
     [CMD_SPLIT] = { "split", false, "hayate split IN.gguf OUT.gguf", "write a joined n-gram table as one tensor per head" },
-    [CMD_SELFTEST] = { "selftest", true, "", "" },
+    [CMD_SELFTEST] = { "selftest", false, "hayate selftest [--backend B] [--device N] [--machine | ROW...]",
+                       "every kernel against its reference on this device; --machine measures it" },
     [CMD_HELP] = { "help", false, "hayate help [COMMAND]", "options of a command" },
     [CMD_VERSION] = { "", false, "hayate --version", "" },
 };
@@ -470,6 +479,8 @@ static status take(struct parser *p, const struct row *r, const char *name, cons
             o->effort = (enum chat_effort)choice;
         else if (r->at == AT(long_mode))
             o->long_mode = (enum long_mode)choice;
+        else if (r->at == AT(backend))
+            o->backend = (enum backend)choice;
         else if (r->at == AT(b_out))
             o->b_out = choice ? OUT_JSONL : OUT_MD;
         return OK; /* the others have one value that does anything */
@@ -740,7 +751,7 @@ static void help_options(FILE *out, enum command c)
         }
     }
     help_names(out, c, NOTHING, "Accepted without effect, for users of llama.cpp:");
-    if (c != CMD_SPLIT && c != CMD_TOKENIZE)
+    if (c != CMD_SPLIT && c != CMD_TOKENIZE && c != CMD_SELFTEST)
         help_names(out, c, LATER, "Not in this version, and refused by name: --backend vulkan|hip, --draft N|auto, --kv q8_0,");
 }
 

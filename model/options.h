@@ -2,6 +2,7 @@
 #ifndef HAYATE_MODEL_OPTIONS_H
 #define HAYATE_MODEL_OPTIONS_H
 
+#include "model/backend.h"
 #include "model/chat.h"
 #include "model/console.h"
 #include "model/long.h"
@@ -41,6 +42,8 @@ struct options {
     const char *prefix_dir;      /* --prefix-cache; NULL: none */
     size_t prefix_max;           /* bytes kept there; 0: default */
     size_t mem_limit;            /* bytes; 0: free memory of the machine */
+    enum backend backend;
+    uint32_t device;             /* of the backend */
     struct sample_params sample;
     bool json;
     bool quiet;
@@ -61,7 +64,9 @@ struct options {
     bool ppl;                    /* of ppl_path, or of the ids of ids_path */
     const char *ppl_path, *ids_path;
     /* info, tokenize */
-    bool plan, tensors, keys, ids_only, as_text;
+    bool plan, tensors, keys, devices, ids_only, as_text;
+    /* selftest; files are names of rows, its seed is that of sample */
+    bool machine;
 
     char without_effect[256];    /* options of other programs that were accepted: "-ngl, -fa"; "" when none */
     struct console *con;         /* what is said on stderr goes through here */
@@ -78,6 +83,7 @@ int cmd_info(const struct options *o);
 int cmd_tokenize(const struct options *o);
 int cmd_eval(const struct options *o);
 int cmd_bench(const struct options *o);
+int cmd_selftest(const struct options *o);
 int cmd_split(const struct options *o); /* files[0] -> files[1] */
 
 /* Opens the model of the command line. That may take long, and a signal does not wait for it. */
@@ -86,7 +92,7 @@ static inline status open_model(const struct options *o, model **m, struct err *
     *o->at_once = 1;
     if (*o->stop) /* it came just before; now it is the second one */
         raise(*o->stop);
-    status s = model_open(m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, e);
+    status s = model_open(m, o->model_path, &(struct model_params){ .n_threads = o->n_threads, .backend = o->backend, .device = o->device }, e);
     *o->at_once = 0;
     return s;
 }

@@ -92,7 +92,6 @@ while read -r words; do
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
-selftest
 --backend vulkan
 --backend=hip
 --device 0
@@ -120,7 +119,6 @@ selftest
 --no-fuse
 --profile
 --reasoning-budget 0
-info --devices
 info --kernels
 eval --needle 4096
 eval --compare vulkan

@@ -28,7 +28,7 @@ static uint32_t V;
 static model *open_model(const char *path, uint32_t threads, bool reference)
 {
     model *m;
-    MUST(model_open(&m, path, &(struct model_params){ .n_threads = threads, .reference = reference }, &e));
+    MUST(model_open(&m, path, &(struct model_params){ .n_threads = threads, .reference = reference, .backend = BACKEND_CPU }, &e));
     return m;
 }
 static session *open_session(model *m, uint32_t ubatch, bool precise)
