@@ -57,8 +57,6 @@ static gpu_row_fn twin(const struct gpu_kernel_table *t, uint32_t id)
     return f;
 }
 
-    return (struct gpu_mat){ .data = ADDR(*bytes), .row_bytes = row, .type = type, .n_in = n_in, .n_out = n_out };
-}
 
 
 /* The list in parts, merged, is the whole; and a row in a batch has the bits it has alone. */
