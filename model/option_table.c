@@ -110,7 +110,7 @@ static const struct row table[] = {
 
     { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = "auto cpu vulkan hip", .def = "auto: vulkan, else cpu",
       .help = "auto, cpu, vulkan or hip" },
-    { "-dev --device", "N", ON(SELFTEST), G_WHAT, UINT32, AT(device), 0, 1023, .def = "0", .help = "device of the backend, as info --devices counts" },
+    { "-dev --device", "N", ON(SELFTEST) | ENGINE, G_WHAT, UINT32, AT(device), 0, 1023, .def = "0", .help = "device of the backend, as info --devices counts" },
     { "--machine", NULL, ON(SELFTEST), G_WHAT, FLAG, AT(machine), .help = "measure the device instead: cost of a call, bandwidth by size, transfers" },
     { "-s --seed", "N", ON(SELFTEST), G_WHAT, UINT64, AT(sample.seed), .def = "0", .help = "start of the random cases" },
 
@@ -137,7 +137,8 @@ static const struct row table[] = {
       .help = "keep what the instruction computes in DIR, for the next start" },
     { "--prefix-cache-max", "SIZE", ASK, G_SPEED, BYTES, AT(prefix_max), .def = "2G",
       .help = "remove what was not used for longest until DIR holds no more than SIZE" },
-    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = "auto cpu", .later = "vulkan hip", .def = "auto", .help = "auto or cpu" },
+    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = "auto cpu vulkan", .later = "hip", .def = "auto: a GPU, else cpu",
+      .help = "auto, cpu or vulkan" },
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl", .later = "csv json sql", .def = "md", .help = "md or jsonl" },
@@ -752,7 +753,7 @@ static void help_options(FILE *out, enum command c)
     }
     help_names(out, c, NOTHING, "Accepted without effect, for users of llama.cpp:");
     if (c != CMD_SPLIT && c != CMD_TOKENIZE && c != CMD_SELFTEST)
-        help_names(out, c, LATER, "Not in this version, and refused by name: --backend vulkan|hip, --draft N|auto, --kv q8_0,");
+        help_names(out, c, LATER, "Not in this version, and refused by name: --backend hip, --draft N|auto, --kv q8_0,");
 }
 
 void options_help(FILE *out, enum command c)
