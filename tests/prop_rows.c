@@ -105,7 +105,7 @@ static void test_matmul_alone(struct row_case *c)
 {
     const struct gpu_kernel *k = &gpu_kernels.row[K_matmul];
     for (uint32_t round = 0; round < 60; round++) {
-        CHECK(case_build(c, &row_modules[GPU], K_matmul, round, seed, NULL));
+        CHECK(case_build(c, &row_modules[GPU], K_matmul, round, seed));
         struct matmul_args a = *(struct matmul_args *)(void *)c->args;
         struct matmul_job one = *AT(struct matmul_job, a.job);
         uint32_t n_tok = a.n_tok, n_out = one.w.n_out;
@@ -126,7 +126,7 @@ static void test_matmul_alone(struct row_case *c)
 static void test_conv_cuts(struct row_case *c)
 {
     for (uint32_t round = 0; round < 42; round++) {
-        CHECK(case_build(c, &row_modules[GDN], K_gdn_conv, round, seed, NULL));
+        CHECK(case_build(c, &row_modules[GDN], K_gdn_conv, round, seed));
         struct gdn_conv_args *a = (struct gdn_conv_args *)(void *)c->args, whole = *a;
         if (whole.n_tok < 2)
             continue;
@@ -150,7 +150,7 @@ static void test_conv_cuts(struct row_case *c)
 static void test_gdn_forms(struct row_case *c)
 {
     for (uint32_t round = 0; round < 16; round++) {
-        CHECK(case_build(c, &row_modules[GDN], K_gdn_step, round, seed, NULL));
+        CHECK(case_build(c, &row_modules[GDN], K_gdn_step, round, seed));
         float *state = copy_buf(c, "state"), *out[4], *st[4];
         for (int v = 0; v < 4; v++) {
             uint32_t id = v < 2 ? K_gdn_step : K_gdn_chunk;
@@ -202,7 +202,7 @@ static void test_top_blocks(void)
 static void test_route(struct row_case *c)
 {
     for (uint32_t round = 0; round < 42; round++) {
-        CHECK(case_build(c, &row_modules[MODEL], K_moe_route, round, seed, NULL));
+        CHECK(case_build(c, &row_modules[MODEL], K_moe_route, round, seed));
         case_run(c, moe_route_ref, &scratch);
         const struct moe_route_args *a = (const struct moe_route_args *)(const void *)c->args;
         uint32_t E = AT(const struct moe_block, a->block)->n_expert, k = AT(const struct moe_block, a->block)->n_used;
