@@ -81,4 +81,28 @@ struct bench_read_args {
     uint32_t write;
 };
 
+/* The largest value of a row and where it is: the lowest index among equals. NaN is never the largest; a row (or part of one) without any
+ * other value gives ARGMAX_NONE and -infinity. */
+#define ARGMAX_SPAN 4096
+#define ARGMAX_NONE 0xffffffffu
+struct argmax_best {
+    uint32_t id;
+    float value;
+};
+
+/* part[r][i] = the best of columns ARGMAX_SPAN * i .. of row r. Items: n_row * ceil(n / ARGMAX_SPAN). */
+struct argmax_part_args {
+    gpu_addr x;    /* [n_row, stride] f32 */
+    gpu_addr part; /* [n_row, ceil(n / ARGMAX_SPAN)] struct argmax_best, 8-byte aligned */
+    uint32_t n, stride;
+};
+
+/* best[r] = the best of row r's parts. Items: n_row. */
+struct argmax_args {
+    gpu_addr part;
+    gpu_addr best; /* [n_row] struct argmax_best, 8-byte aligned */
+    uint32_t n_part;
+    uint32_t reserved;
+};
+
 #endif

@@ -78,3 +78,40 @@ void bench_read_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scr
         AT(uint32_t, a->sum)[i] = sum;
     }
 }
+
+static const struct argmax_best argmax_none = { ARGMAX_NONE, -INFINITY };
+
+/* Comparisons with NaN are false, so NaN never replaces anything */
+static void argmax_take(struct argmax_best *b, uint32_t id, float x)
+{
+    if (x > b->value || (x == b->value && id < b->id))
+        *b = (struct argmax_best){ id, x };
+}
+
+void argmax_part_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct argmax_part_args *a = args;
+    uint32_t parts = (a->n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        const float *x = AT(const float, a->x) + (size_t)(item / parts) * a->stride;
+        uint32_t from = item % parts * ARGMAX_SPAN, to = MIN(from + ARGMAX_SPAN, a->n);
+        struct argmax_best best = argmax_none;
+        for (uint32_t i = from; i < to; i++)
+            argmax_take(&best, i, x[i]);
+        AT(struct argmax_best, a->part)[item] = best;
+    }
+}
+
+void argmax_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct argmax_args *a = args;
+    (void)scratch;
+    for (uint32_t r = first; r < first + n; r++) {
+        const struct argmax_best *part = AT(const struct argmax_best, a->part) + (size_t)r * a->n_part;
+        struct argmax_best best = argmax_none;
+        for (uint32_t i = 0; i < a->n_part; i++)
+            argmax_take(&best, part[i].id, part[i].value);
+        AT(struct argmax_best, a->best)[r] = best;
+    }
+}

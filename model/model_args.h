@@ -88,6 +88,56 @@ struct moe_down_args {
     uint32_t reserved;
 };
 
+/* The same grouping for devices, in two calls that need no working memory, and in tiles for a product over all experts at once. An entry is a
+ * (row, slot) pair; entries are sorted by expert, rows ascending inside an expert. */
+
+/* count[e] = how many of the ids are e. Items: n_expert. */
+struct moe_count_args {
+    gpu_addr id;    /* [n_entry] u32, 16-byte aligned */
+    gpu_addr count; /* [n_expert] u32 */
+    uint32_t n_entry;
+    uint32_t reserved;
+};
+
+/* Up to tile_size entries of one expert: first, first + 1, ... counted from the expert's start. */
+struct moe_tile {
+    uint32_t expert, first;
+};
+
+/* Item e places the entries of expert e; item 0 also lists the tiles, experts ascending. Items: n_expert. */
+struct moe_scatter_args {
+    gpu_addr id;       /* [n_tok, n_used] u32, 16-byte aligned */
+    gpu_addr weight;   /* [n_tok, n_used] f32 */
+    gpu_addr count;    /* [n_expert] u32 */
+    gpu_addr start;    /* [n_expert + 1] u32: first entry of each expert; the last is n_tok * n_used */
+    gpu_addr row;      /* [n_tok * n_used] u32: entry -> row of the batch */
+    gpu_addr share;    /* [n_tok * n_used] f32: entry -> routing weight */
+    gpu_addr entry_of; /* [n_tok, n_used] u32: (row, slot) -> entry */
+    gpu_addr tile;     /* [moe_tiles_max()] struct moe_tile, 8-byte aligned; n_tile of them are written */
+    gpu_addr n_tile;   /* u32 */
+    uint32_t n_tok, n_used, n_expert;
+    uint32_t tile_size;
+};
+#ifndef HAYATE_KERNEL
+static inline uint32_t moe_tiles_max(uint32_t n_entry, uint32_t tile_size, uint32_t n_expert)
+{
+    return MIN(n_entry, n_entry / tile_size + n_expert);
+}
+#endif
+
+/* y[t] = sum over slots, ascending, of share * e[entry of the slot], plus shared_gate[t] * s[t]: slots are in ascending order of experts, so
+ * the sum of a row has the same order whatever else is in the batch. Items: n_tok * ceil(n_embd / MOE_SUM_SPAN). */
+#define MOE_SUM_SPAN 1024
+struct moe_sum_args {
+    gpu_addr e;           /* [n_entry, n_embd] f32 */
+    gpu_addr entry_of;    /* [n_tok, n_used] u32 */
+    gpu_addr share;       /* [n_entry] f32 */
+    gpu_addr s;           /* [n_tok, n_embd] f32 */
+    gpu_addr shared_gate; /* [n_tok] f32 */
+    gpu_addr y;           /* [n_tok, n_embd] f32 */
+    uint32_t n_used, n_embd;
+};
+
 /* out[i] = silu(gate[i]) * up[i]. Items: n_tok; n values per item. */
 struct swiglu_args {
     gpu_addr gate, up, out;

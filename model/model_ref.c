@@ -117,6 +117,69 @@ void moe_group_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
     }
 }
 
+void moe_count_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct moe_count_args *a = args;
+    (void)scratch;
+    for (uint32_t e = first; e < first + n; e++) {
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < a->n_entry; i++)
+            count += AT(const uint32_t, a->id)[i] == e;
+        AT(uint32_t, a->count)[e] = count;
+    }
+}
+
+static void list_tiles(const struct moe_scatter_args *a)
+{
+    uint32_t n = 0;
+    for (uint32_t e = 0; e < a->n_expert; e++)
+        for (uint32_t at = 0; at < AT(const uint32_t, a->count)[e]; at += a->tile_size)
+            AT(struct moe_tile, a->tile)[n++] = (struct moe_tile){ e, at };
+    *AT(uint32_t, a->n_tile) = n;
+}
+
+void moe_scatter_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct moe_scatter_args *a = args;
+    uint32_t n_entry = a->n_tok * a->n_used, *start = AT(uint32_t, a->start);
+    (void)scratch;
+    if (first == 0)
+        list_tiles(a);
+    for (uint32_t e = first; e < first + n; e++) {
+        uint32_t at = 0;
+        for (uint32_t i = 0; i < e; i++)
+            at += AT(const uint32_t, a->count)[i];
+        start[e] = at;
+        for (uint32_t i = 0; i < n_entry; i++) {
+            if (AT(const uint32_t, a->id)[i] != e)
+                continue;
+            AT(uint32_t, a->row)[at] = i / a->n_used;
+            AT(float, a->share)[at] = AT(const float, a->weight)[i];
+            AT(uint32_t, a->entry_of)[i] = at++;
+        }
+        if (e == a->n_expert - 1)
+            start[a->n_expert] = n_entry;
+    }
+}
+
+void moe_sum_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct moe_sum_args *a = args;
+    uint32_t spans = (a->n_embd + MOE_SUM_SPAN - 1) / MOE_SUM_SPAN;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t t = item / spans, from = item % spans * MOE_SUM_SPAN;
+        const uint32_t *entry = AT(const uint32_t, a->entry_of) + (size_t)t * a->n_used;
+        for (uint32_t i = from; i < MIN(from + MOE_SUM_SPAN, a->n_embd); i++) {
+            float sum = 0;
+            for (uint32_t k = 0; k < a->n_used; k++)
+                sum += AT(const float, a->share)[entry[k]] * AT(const float, a->e)[(size_t)entry[k] * a->n_embd + i];
+            size_t at = (size_t)t * a->n_embd + i;
+            AT(float, a->y)[at] = sum + AT(const float, a->shared_gate)[t] * AT(const float, a->s)[at];
+        }
+    }
+}
+
 static void mat_row(const struct gpu_mat *w, uint64_t row, float *dst)
 {
     quant_type(w->type)->decode(AT(const uint8_t, w->data) + row * w->row_bytes, dst, w->n_in);

@@ -47,6 +47,30 @@ static void matmul(struct row_case *c)
     case_call(c, &a, sizeof a, items);
 }
 
+/* Values among which many are equal, NaN and -infinity; every third case has rows without any number */
+static void argmax_part(struct row_case *c)
+{
+    uint32_t n_row = 1 + case_rnd(c, 3), n = case_size(c, 0, ARGMAX_SPAN, 1, 3 * ARGMAX_SPAN), stride = n + case_rnd(c, 5), n_part = (n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
+    uint32_t levels = 1 + case_rnd(c, 9), some_nan = c->round % 3 == 2 ? 8 : case_rnd(c, 3);
+    float *x = case_f32(c, "x", BUF_IN, (size_t)n_row * stride);
+    for (size_t i = 0; i < (size_t)n_row * stride; i++)
+        x[i] = case_rnd(c, 8) < some_nan || i % stride >= n ? NAN : case_rnd(c, levels) ? x[i] : case_rnd(c, 2) ? 1.0f : -INFINITY;
+    struct argmax_part_args a = { .x = ADDR(x), .part = ADDR(case_u32(c, "part", BUF_OUT, (size_t)n_row * n_part * 2)), .n = n, .stride = stride };
+    case_shape(c, "%u rows of %u", n_row, n);
+    case_call(c, &a, sizeof a, n_row * n_part);
+}
+
+static void argmax(struct row_case *c)
+{
+    uint32_t n_row = case_size(c, 0, 4, 1, 9), n_part = case_size(c, 1, 64, 1, 200);
+    struct argmax_best *part = (void *)case_u32(c, "part", BUF_IN, (size_t)n_row * n_part * 2);
+    for (uint32_t i = 0; i < n_row * n_part; i++) /* equal values in many parts: the lowest index is not always in the first */
+        part[i] = case_rnd(c, 4) ? (struct argmax_best){ case_rnd(c, 250000), (float)case_rnd(c, 3) - 1 } : (struct argmax_best){ ARGMAX_NONE, -INFINITY };
+    struct argmax_args a = { .part = ADDR(part), .best = ADDR(case_u32(c, "best", BUF_OUT, (size_t)n_row * 2)), .n_part = n_part };
+    case_shape(c, "%u rows of %u parts", n_row, n_part);
+    case_call(c, &a, sizeof a, n_row);
+}
+
 static void bench_empty(struct row_case *c)
 {
     uint32_t n = case_size(c, 0, 64, 1, 1000), *count = case_u32(c, "count", BUF_INOUT, n);
@@ -68,5 +92,6 @@ static void bench_read(struct row_case *c)
 }
 
 const struct row_cases gpu_cases[] = {
-    { embed_ref, embed }, { matmul_ref, matmul }, { bench_empty_ref, bench_empty }, { bench_read_ref, bench_read }, { 0 },
+    { embed_ref, embed }, { matmul_ref, matmul }, { argmax_part_ref, argmax_part }, { argmax_ref, argmax },
+    { bench_empty_ref, bench_empty }, { bench_read_ref, bench_read }, { 0 },
 };

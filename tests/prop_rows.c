@@ -36,6 +36,20 @@ static gpu_row_fn twin(const struct gpu_kernel_table *t, uint32_t id)
     return f;
 }
 
+/* For tests with memory of their own: random values, then NaN (nothing may read beyond n); and all items in blocks of the row's grain */
+static float *floats(size_t n)
+{
+    float *p = malloc((n + 16) * sizeof *p);
+    for (size_t i = 0; i < n + 16; i++)
+        p[i] = i < n ? case_uniform(&small) : NAN;
+    return p;
+}
+static void run(gpu_row_fn fn, const struct gpu_kernel *k, const void *args, uint32_t n_items)
+{
+    for (uint32_t i = 0; i < n_items; i += k->grain)
+        fn(args, i, MIN((uint32_t)k->grain, n_items - i), &scratch);
+}
+
 /* Buffer `name` of a case, and how many floats it has */
 static float *buf(const struct row_case *c, const char *name) { return (float *)(void *)(c->image + case_buf(c, name)->at); }
 static size_t n_of(const struct row_case *c, const char *name) { return case_buf(c, name)->bytes / sizeof(float); }
@@ -114,8 +128,7 @@ static void test_matmul_alone(struct row_case *c)
         for (uint32_t t = 0; t < n_tok; t++) {
             one.y = ADDR(alone);
             struct matmul_args b = { .x = a.x + (uint64_t)t * a.x_stride * 4, .job = ADDR(&one), .x_stride = a.x_stride, .n_job = 1, .n_tok = 1 };
-            for (uint32_t i = 0; i < size_up(n_out, MATMUL_GRAIN); i += k->grain)
-                twin(&gpu_kernels, K_matmul)(&b, i, k->grain, &scratch);
+            run(twin(&gpu_kernels, K_matmul), k, &b, (uint32_t)size_up(n_out, MATMUL_GRAIN));
             CHECK(memcmp(alone, buf(c, "y0") + (size_t)t * n_out, n_out * sizeof *alone) == 0);
         }
         free(alone);
@@ -226,6 +239,77 @@ static void test_route(struct row_case *c)
     }
 }
 
+/* Counting and scattering give the entries of moe_group; entry_of leads back; tiles cover every entry once, experts ascending. */
+static void test_moe_scatter(void)
+{
+    static const uint32_t tile_sizes[] = { 1, 7, 16, 32, 64, 128 };
+    for (int round = 0; round < 60; round++) {
+        uint32_t E = 1 + rnd(40), k = 1 + rnd(MIN(E, 8u)), n_tok = 1 + rnd(150), n = n_tok * k, size = tile_sizes[rnd(6)], D = 1 + rnd(1100);
+        uint32_t *id = malloc(n * 4), row[2][1200], entry_of[1200], count[40], start[41], active_start[41], expert[40], cursor[40], n_tile, seen = 0;
+        float *w = floats(n), share[2][1200];
+        struct moe_tile tile[1200];
+        struct moe_group group;
+        struct moe_block b = { .n_expert = E, .n_used = k };
+        for (uint32_t t = 0; t < n_tok; t++) /* k different ids, ascending */
+            for (uint32_t e = 0, left = k; left; e++)
+                if (rnd(E - e) < left)
+                    id[t * k + k - left--] = e;
+        struct moe_group_args ga = { ADDR(&b),     ADDR(id),       ADDR(w),      ADDR(&group), ADDR(expert), ADDR(active_start),
+                                     ADDR(row[0]), ADDR(share[0]), ADDR(cursor), n_tok,        0 };
+        run(moe_group_ref, &model_kernels.row[K_moe_group], &ga, 1);
+        run(moe_count_ref, &model_kernels.row[K_moe_count], &(struct moe_count_args){ ADDR(id), ADDR(count), n, 0 }, E);
+        struct moe_scatter_args sa = { ADDR(id),       ADDR(w),    ADDR(count),   ADDR(start), ADDR(row[1]), ADDR(share[1]),
+                                       ADDR(entry_of), ADDR(tile), ADDR(&n_tile), n_tok,       k,            E, size };
+        run(moe_scatter_ref, &model_kernels.row[K_moe_scatter], &sa, E);
+        CHECK(memcmp(row[0], row[1], n * sizeof *id) == 0 && memcmp(share[0], share[1], n * sizeof *w) == 0);
+        CHECK(start[0] == 0 && start[E] == n && n_tile <= moe_tiles_max(n, size, E));
+        for (uint32_t i = 0; i < n; i++)
+            CHECK(row[1][entry_of[i]] == i / k && entry_of[i] >= start[id[i]] && entry_of[i] < start[id[i] + 1]);
+        for (uint32_t i = 0; i < n_tile; i++) {
+            uint32_t first = start[tile[i].expert] + tile[i].first;
+            CHECK(first == seen && tile[i].first < count[tile[i].expert]);
+            seen = MIN(first + size, start[tile[i].expert + 1]);
+        }
+        CHECK(seen == n);
+        float *e = floats((size_t)n * D), *s = floats((size_t)n_tok * D), *gate = floats(n_tok), *y = floats((size_t)n_tok * D);
+        struct moe_sum_args ma = { ADDR(e), ADDR(entry_of), ADDR(share[1]), ADDR(s), ADDR(gate), ADDR(y), k, D };
+        run(moe_sum_ref, &model_kernels.row[K_moe_sum], &ma, n_tok * ((D + MOE_SUM_SPAN - 1) / MOE_SUM_SPAN));
+        for (uint32_t t = 0; t < n_tok; t++) {
+            uint32_t i = rnd(D);
+            double want = (double)gate[t] * (double)s[(size_t)t * D + i];
+            for (uint32_t j = 0; j < k; j++)
+                want += (double)w[t * k + j] * (double)e[(size_t)entry_of[t * k + j] * D + i];
+            CHECK(fabs((double)y[(size_t)t * D + i] - want) < 2e-6);
+        }
+        free(id), free(w), free(e), free(s), free(gate), free(y);
+    }
+}
+
+/* Parts and their best against one walk over the row; few levels: many ties */
+static void test_argmax(void)
+{
+    for (int round = 0; round < 60; round++) {
+        uint32_t n = 1 + rnd(round % 2 ? 3 * ARGMAX_SPAN : 200), n_row = 1 + rnd(3), stride = n + rnd(5), levels = 1 + rnd(9), nan_in = rnd(4);
+        uint32_t n_part = (n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
+        float *x = floats((size_t)n_row * stride);
+        struct argmax_best part[12], best[3];
+        for (uint32_t i = 0; i < n_row * stride; i++)
+            x[i] = nan_in == 3 || rnd(8) < nan_in ? NAN : rnd(levels) ? x[i] : rnd(2) ? 1.0f : -INFINITY;
+        struct argmax_part_args pa = { ADDR(x), ADDR(part), n, stride };
+        run(argmax_part_ref, &gpu_kernels.row[K_argmax_part], &pa, n_row * n_part);
+        run(argmax_ref, &gpu_kernels.row[K_argmax], &(struct argmax_args){ ADDR(part), ADDR(best), n_part, 0 }, n_row);
+        for (uint32_t r = 0; r < n_row; r++) {
+            const float *y = x + (size_t)r * stride;
+            uint32_t want = ARGMAX_NONE;
+            for (uint32_t i = 0; i < n; i++)
+                if (!isnan(y[i]) && (want == ARGMAX_NONE || y[i] > y[want]))
+                    want = i;
+            CHECK(best[r].id == want && best[r].value == (want == ARGMAX_NONE ? -INFINITY : y[want]));
+        }
+        free(x);
+    }
+}
+
 /* ---- the comparison itself ---- */
 
 /* hc_norm with one mistake each; the last item of a case makes it */
@@ -271,6 +355,8 @@ int main(void)
     seed = test_seed(20261130);
     small.rng = seed * 2654435761u + 1;
     test_top_blocks();
+    test_moe_scatter();
+    test_argmax();
     CHECK(case_open(&c, &e) == OK);
     test_route(&c);
     for (isa = ISA_BASE; isa < ISA_COUNT; isa++) {
