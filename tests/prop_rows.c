@@ -66,7 +66,7 @@ static const struct {
     double largest;
 } twins[] = {
     { GPU, K_matmul, 60, INFINITY }, /* checked per case, below */
-    { GDN, K_gdn_conv, 42, 1e-6 },      { GDN, K_gdn_step, 42, 1e-4 },     { GDN, K_gdn_chunk, 42, 1e-4 },  { QSA, K_qsa_score, 42, 1e-4 },
+    { GDN, K_gdn_conv, 42, 1e-6 },      { GDN, K_gdn_step, 42, 1e-4 },     { GDN, K_gdn_chunk, 42, 1e-4 },  { QSA, K_qsa_score, 42, 1e-4 }, { QSA, K_qsa_score_few, 42, 1e-4 },
     { QSA, K_qsa_attend, 42, 1e-5 },    { MODEL, K_moe_gate_up, 42, 1e-3 }, { MODEL, K_moe_down, 42, 1e-3 }, { MODEL, K_hc_norm, 42, 1e-5 },
 };
 
@@ -179,6 +179,56 @@ static void test_gdn_forms(struct row_case *c)
         for (int v = 0; v < 4; v++)
             free(out[v]), free(st[v]);
         free(state);
+    }
+}
+
+/* The list in parts, merged, is the whole; and a row in a batch has the bits it has alone. */
+static void parts_of(const struct qsa_block *b, const struct qsa_attend_args *aa, const float *want, uint32_t n_tok)
+{
+    size_t row = (size_t)b->n_head * b->dim;
+    uint32_t each = 1 + rnd(20), n_part = (MAX(1u, b->budget ? MIN(b->budget, b->cap_blocks) : b->cap_blocks) + each - 1) / each;
+    float *o = floats(n_tok * row * n_part), *ml = floats((size_t)n_tok * b->n_head * n_part * 2), *out = floats(n_tok * row), *alone = floats(n_tok * row);
+    struct qsa_part_args a = { .block = aa->block, .step = aa->step, .qg = aa->qg, .list = aa->list, .o = ADDR(o), .ml = ADDR(ml), .out = ADDR(out),
+                               .n_row = n_tok, .n_part = n_part, .part_blocks = each };
+    for (size_t i = 0; i < n_tok * row * n_part; i++) /* nobody reads a part that nobody wrote */
+        o[i] = NAN;
+    run(qsa_attend_part_ref, &qsa_kernels.row[K_qsa_attend_part], &a, n_tok * b->n_kv * n_part);
+    run(qsa_attend_merge_ref, &qsa_kernels.row[K_qsa_attend_merge], &a, n_tok * b->n_head);
+    CHECK(worst(out, want, n_tok * row) < 1e-5f);
+    a.out = ADDR(alone), a.n_row = 1;
+    for (a.row0 = 0; a.row0 < n_tok; a.row0++) {
+        run(qsa_attend_part_ref, &qsa_kernels.row[K_qsa_attend_part], &a, b->n_kv * n_part);
+        run(qsa_attend_merge_ref, &qsa_kernels.row[K_qsa_attend_merge], &a, b->n_head);
+    }
+    CHECK(memcmp(alone, out, n_tok * row * sizeof *out) == 0);
+    free(o), free(ml), free(out), free(alone);
+}
+static void test_attend_parts(struct row_case *c)
+{
+    for (uint32_t round = 0; round < 42; round++) {
+        CHECK(case_build(c, &row_modules[QSA], K_qsa_attend, round, seed));
+        case_run(c, qsa_attend_ref, &scratch);
+        const struct qsa_attend_args *a = (const void *)c->args;
+        parts_of(AT(const struct qsa_block, a->block), a, buf(c, "out"), AT(const struct gpu_step, a->step)->n_tok);
+    }
+}
+
+/* A row of scores has the same bits whether its strip is scored together or each row alone. */
+static void test_score_alone(struct row_case *c)
+{
+    for (uint32_t round = 0; round < 42; round++) {
+        CHECK(case_build(c, &row_modules[QSA], K_qsa_score, round, seed));
+        const struct qsa_score_args *a = (const void *)c->args;
+        uint32_t cap = AT(const struct qsa_block, a->block)->cap_blocks;
+        float *alone = copy_buf(c, "scores");
+        case_run(c, twin(&qsa_kernels, K_qsa_score), &scratch);
+        for (uint32_t t = 0; t < a->n_row; t++) {
+            struct qsa_score_args one = *a;
+            one.row0 += t, one.n_row = 1, one.scores = ADDR(alone + (size_t)t * cap);
+            run(twin(&qsa_kernels, K_qsa_score_few), &qsa_kernels.row[K_qsa_score_few], &one, qsa_score_items(cap, 1));
+        }
+        CHECK(same(c, "scores", alone));
+        free(alone);
     }
 }
 
@@ -371,6 +421,8 @@ int main(void)
         test_matmul_alone(&c);
         test_conv_cuts(&c);
         test_gdn_forms(&c);
+        test_score_alone(&c);
+        test_attend_parts(&c);
         if (isa == ISA_BASE) {
             test_all_rows(&k);
             test_mistakes(&k);
