@@ -6,13 +6,14 @@ PREFIX ?= /usr/local
 # The model compiled into the binary; `make DEMO=` builds without one.
 DEMO   ?= tests/models/tiny-man.gguf
 
-DEV   := libxxhash-dev libutf8proc-dev libjansson-dev
+DEV   := libxxhash-dev libutf8proc-dev libjansson-dev libvulkan-dev
+KERNELS := glslc spirv-tools clang-19 lld-19
 CHECK := $(DEV) zstd jq cppcheck shellcheck clang libclang-rt-14-dev
 
 WARN        := -Wno-psabi -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wmissing-prototypes -Wvla -Wundef
 OPT_release := -O2 -g
 OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-LIBS        := -lxxhash -lutf8proc -ljansson -lpthread -lm
+LIBS        := -lxxhash -lutf8proc -ljansson -lpthread -ldl -lm
 CC_ALL      := $(CC) -std=gnu11 -I. $(WARN) $(OPT_$(MODE)) $(CFLAGS)
 # Contraction is off in the references, so that they compute what they say, and on in the twins.
 REF         := -ffp-contract=off
@@ -29,8 +30,8 @@ ISA_avx2   := -DISA=avx2 -mavx2 -mfma -mf16c
 ISA_avx512 := -DISA=avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprefer-vector-width=512
 
 SRC_FAST := $(wildcard model/*_fast.c qsa/*_fast.c gdn/*_fast.c gpu/*_fast.c)
-SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c))
-OBJ      := $(SRC:%.c=$(B)/%.o) $(foreach i,$(ISAS),$(SRC_FAST:%.c=$(B)/%.$(i).o))
+SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c gpu/vulkan/*.c kernels_bin/*.c))
+OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/kernels_bin/embed.o $(foreach i,$(ISAS),$(SRC_FAST:%.c=$(B)/%.$(i).o))
 UNIT     := $(patsubst tests/%.c,$(B)/tests/%.ran,$(wildcard tests/unit_*.c tests/prop_*.c))
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 # Test models that are shipped as a difference against another one, or packed
@@ -56,6 +57,7 @@ tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
 	tests/e2e.sh $(B)/hayate
 	tests/long.sh $(B)/hayate $(LONG_$(MODE))
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 
 asan:                        ## the tests under the address and undefined-behaviour sanitizers
 	$(MAKE) MODE=asan tests
@@ -67,6 +69,14 @@ FUZZ_SECONDS ?= 600
 fuzz: $(FUZZERS:%=build/fuzz/fuzz_%) ## libFuzzer on every target, FUZZ_SECONDS (600) each
 	set -e; for t in $(FUZZERS); do mkdir -p build/fuzz/corpus_$$t; \
 	  build/fuzz/fuzz_$$t -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/ -timeout=20 -rss_limit_mb=4096 build/fuzz/corpus_$$t tests/corpus/$$t; done
+
+kernels: build/kernels/ktool ## recompile the GPU kernels whose source changed; the packages are in KERNELS
+	@tests/need.sh $(KERNELS)
+	@rm -rf build/kernels/line build/kernels/failed
+	@mkdir -p build/kernels/line build/kernels/spirv build/kernels/gfx1151 kernels_bin/spirv kernels_bin/gfx1151
+	@build/kernels/ktool rows > build/kernels/rows
+	@$(MAKE) --no-print-directory -f kernels_bin/tool/kernels.mk
+	@kernels_bin/tool/manifest.sh && test ! -f build/kernels/failed
 
 install: hayate              ## copy the program to DESTDIR/PREFIX/bin
 	install -D -m 755 build/release/hayate $(DESTDIR)$(PREFIX)/bin/hayate
@@ -97,6 +107,16 @@ $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 # .incbin is invisible to -MMD
 $(B)/model/demo.o: CC_ALL += $(if $(DEMO),-DDEMO_FILE='"$(DEMO)"')
 $(B)/model/demo.o: $(DEMO)
+# Kernels in the binary: the assembler file changes when one comes or goes, its object also when one changes
+$(B)/kernels_bin/embed.o: $(B)/kernels_bin/embed.s $(wildcard kernels_bin/MANIFEST.tsv kernels_bin/*/*.spv kernels_bin/*/*.co)
+	$(CC) -c $< -o $@
+$(B)/kernels_bin/embed.s: FORCE
+	@mkdir -p $(@D)
+	@kernels_bin/tool/embed.sh > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+build/kernels/ktool: $(wildcard kernels_bin/tool/*.[ch] gpu/*.h */*_args.h */*_kernels.def)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -I. $(WARN) -O2 $(filter %.c,$^) -o $@ -lxxhash
 # The commit, for --version and the record of a benchmark; rewritten only when it changes
 $(B)/main.o $(B)/model/cmd_bench.o: CC_ALL += -include $(B)/version.h
 $(B)/main.o $(B)/model/cmd_bench.o: $(B)/version.h
@@ -115,7 +135,7 @@ $(B)/tests/%: tests/%.c $(OBJ)
 	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o,$^) -o $@ $(LIBS)
 $(B)/tests/%.ran: $(B)/tests/% $(MODELS)
 	$< && touch $@
-build/fuzz/fuzz_%: tests/fuzz_%.c gpu/base.c gpu/quant.c model/gguf.c model/shape.c model/tokenizer.c model/utf8.c $(wildcard model/*.h gpu/*.h)
+build/fuzz/fuzz_%: tests/fuzz_%.c gpu/base.c gpu/quant.c model/gguf.c model/guard.c model/shape.c model/tokenizer.c model/utf8.c $(wildcard model/*.h gpu/*.h)
 	@mkdir -p $(@D)
 	clang -std=gnu11 -I. -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) -o $@ -lxxhash -lutf8proc -lm
 
@@ -131,5 +151,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz install uninstall clean help dev-packages check-packages FORCE
--include $(wildcard $(B)/*.d $(B)/*/*.d)
+.PHONY: all demo check tests asan lint fuzz kernels install uninstall clean help dev-packages check-packages FORCE
+-include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)

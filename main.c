@@ -1,4 +1,5 @@
 /* main.c - flags to options, one command, exit code. The only place that reads the environment and that exits. */
+#include "model/guard.h"
 #include "model/option_table.h"
 
 #include <errno.h>
@@ -18,12 +19,17 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-/* Written by the signal handler, read by the commands between steps: the one variable of the program. */
-static volatile sig_atomic_t stop;
+/* What the signal handler and the commands tell each other: stop is read between steps; see options.h for at_once. */
+static volatile sig_atomic_t stop, at_once;
 
-static void on_signal(int number) { stop = number; }
+static void on_signal(int number)
+{
+    if (at_once)
+        _exit(128 + number);
+    stop = number;
+}
 
-/* The first signal asks the command to finish its step; a second one ends the program at once. */
+/* The first signal asks the command to finish its step, or ends a load; a second one ends the program at once. */
 static void catch_signals(void)
 {
     struct sigaction a = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
@@ -81,7 +87,7 @@ static void say_first(const struct options *o)
 int main(int argc, char **argv)
 {
     struct console con = { 0 };
-    struct options o = { .con = &con, .stop = &stop };
+    struct options o = { .con = &con, .stop = &stop, .at_once = &at_once };
     struct err e;
     const char *env_model = getenv("HAYATE_MODEL");
     char dash[] = "-";
@@ -90,6 +96,7 @@ int main(int argc, char **argv)
 
     hold_streams();
     signal(SIGPIPE, SIG_IGN);
+    guard_open(isatty(STDERR_FILENO));
     con.err_tty = isatty(STDERR_FILENO);
     con.out_tty = isatty(STDOUT_FILENO);
     o.model_path = env_model && *env_model ? env_model : NULL;
@@ -110,6 +117,8 @@ int main(int argc, char **argv)
     }
     if (reads_stdin)
         o.files[o.n_files++] = dash;
+    if (o.command != CMD_RUN && o.command != CMD_BATCH && o.command != CMD_SPLIT)
+        signal(SIGPIPE, SIG_DFL); /* a list whose reader has seen enough ends in silence; an answer that nobody took is an error */
     say_first(&o);
     if (o.command == CMD_RUN || o.command == CMD_BATCH || o.command == CMD_BENCH || o.command == CMD_EVAL)
         catch_signals();

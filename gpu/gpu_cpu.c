@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct cpu {
     gpu base;
@@ -121,11 +122,13 @@ const char *gpu_isa_name(const gpu *g)
 struct walk {
     const struct cpu *g;
     const struct gpu_cmd *c;
+    uint32_t first; /* the call that is step 0 */
 };
 
 static uint32_t call_blocks(void *ctx, uint32_t step)
 {
-    const struct gpu_call *call = &((const struct walk *)ctx)->c->call[step];
+    const struct walk *w = ctx;
+    const struct gpu_call *call = &w->c->call[w->first + step];
     uint32_t grain = call->table->row[call->id].grain;
     return (call->n_items + grain - 1) / grain;
 }
@@ -133,7 +136,7 @@ static uint32_t call_blocks(void *ctx, uint32_t step)
 static void run_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
 {
     const struct walk *w = ctx;
-    const struct gpu_call *call = &w->c->call[step];
+    const struct gpu_call *call = &w->c->call[w->first + step];
     const struct gpu_kernel *row = &call->table->row[call->id];
     gpu_row_fn fast = w->g->reference ? NULL : call->table->fast[w->g->isa][call->id];
     uint32_t first = block * row->grain;
@@ -144,7 +147,25 @@ static void run_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
 static status cpu_start(gpu *g, struct gpu_cmd *c, struct err *e)
 {
     (void)e;
-    team_run(cpu_of(g)->team, c->n, call_blocks, run_block, &(struct walk){ cpu_of(g), c });
+    team_run(cpu_of(g)->team, c->n, call_blocks, run_block, &(struct walk){ cpu_of(g), c, 0 });
+    return OK;
+}
+
+static double now_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static status cpu_profile(gpu *g, struct gpu_cmd *c, double *seconds, struct err *e)
+{
+    (void)e;
+    for (uint32_t i = 0; i < c->n; i++) {
+        double start = now_seconds();
+        team_run(cpu_of(g)->team, 1, call_blocks, run_block, &(struct walk){ cpu_of(g), c, i });
+        seconds[i] = now_seconds() - start;
+    }
     return OK;
 }
 
@@ -156,7 +177,7 @@ static status cpu_wait(gpu *g, struct err *e)
 
 static const struct gpu_ops cpu_ops = { .close = cpu_close, .has = cpu_has, .alloc = cpu_alloc, .free = cpu_free, .write = cpu_write,
                                         .read = cpu_read, .copy = cpu_copy, .clear = cpu_clear, .memory_used = cpu_memory_used,
-                                        .forget = cpu_forget, .start = cpu_start, .wait = cpu_wait };
+                                        .forget = cpu_forget, .start = cpu_start, .wait = cpu_wait, .profile = cpu_profile };
 
 status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e)
 {

@@ -3,7 +3,7 @@
  * A test is ppN (one prompt of N ids) or tgN (N decode steps), at a depth of D ids that were filled before and are not timed. The depth is filled
  * once; every repetition starts from a mark of it. Ids are random from a fixed seed: the same trace in every repetition. One warm-up per
  * test. Not timed: loading, tokenising, sampling. */
-#include "model/options.h"
+#include "model/answer.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -59,7 +59,7 @@ static void cpu_name(char *out, size_t n)
 /* One timed run from the mark */
 static status run_once(struct bench *b, const struct result *r, double *seconds, struct err *e)
 {
-    session_return(b->s, b->mark);
+    TRY(session_return(b->s, b->mark, e));
     const int32_t *ids = b->ids + r->n_depth;
     double t0 = now();
     if (r->n_prompt) {
@@ -69,7 +69,7 @@ static status run_once(struct bench *b, const struct result *r, double *seconds,
     for (uint64_t i = 0; i < r->n_gen; i++)
         TRY(session_decode(b->s, ids[r->n_prompt + i], e));
     *seconds = now() - t0;
-    return OK;
+    return model_check_logits(b->m, session_logits(b->s), e);
 }
 
 static void leave_depth(struct bench *b)
@@ -136,8 +136,9 @@ static void print_json(const struct bench *b, const struct result *r)
     struct tm tm;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
     const char *kv = o->precise || o->kv == KV_F32 ? "f32" : "f16";
-    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I}", "build_commit", HAYATE_COMMIT, "cpu_info", b->cpu, "gpu_info", "", "backends", "CPU",
-                          "model_filename", gguf_name(model_gguf(b->m)), "model_type", "qwen4exp", "model_size", (json_int_t)b->bytes, "model_n_params",
+    const char *name = gguf_name(model_gguf(b->m));
+    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:o,s:s,s:I,s:I}", "build_commit", HAYATE_COMMIT, "cpu_info", b->cpu, "gpu_info", "", "backends", "CPU",
+                          "model_filename", json_of(name, strlen(name)), "model_type", "qwen4exp", "model_size", (json_int_t)b->bytes, "model_n_params",
                           (json_int_t)b->params);
     json_t *ns = json_array(), *ts = json_array();
     double ns_of[MAX_REPS], mean, dev;
@@ -230,7 +231,7 @@ int cmd_bench(const struct options *o)
 {
     struct err e;
     struct bench b = { .o = o };
-    if (model_open(&b.m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK) {
+    if (open_model(o, &b.m, &e) != OK) {
         console_error(o->con, "%s", e.msg);
         return exit_code_of(e.code);
     }

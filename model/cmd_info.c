@@ -136,7 +136,7 @@ int cmd_info(const struct options *o)
         backend_print_devices();
         return EXIT_DONE;
     }
-    if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK) {
+    if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads, .backend = o->backend, .device = o->device }, &e) != OK) {
         console_error(o->con, "%s", e.msg);
         return exit_code_of(e.code);
     }

@@ -110,7 +110,7 @@ static const struct row table[] = {
 
     { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = "auto cpu vulkan hip", .def = "auto: vulkan, else cpu",
       .help = "auto, cpu, vulkan or hip" },
-    { "-dev --device", "N", ON(SELFTEST), G_WHAT, UINT32, AT(device), 0, 1023, .def = "0", .help = "device of the backend, as info --devices counts" },
+    { "-dev --device", "N", ON(SELFTEST) | ENGINE, G_WHAT, UINT32, AT(device), 0, 1023, .def = "0", .help = "device of the backend, as info --devices counts" },
     { "--machine", NULL, ON(SELFTEST), G_WHAT, FLAG, AT(machine), .help = "measure the device instead: cost of a call, bandwidth by size, transfers" },
     { "-s --seed", "N", ON(SELFTEST), G_WHAT, UINT64, AT(sample.seed), .def = "0", .help = "start of the random cases" },
 
@@ -133,7 +133,12 @@ static const struct row table[] = {
     { "-ctv --cache-type-v", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
     { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
     { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
-    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = "auto cpu", .later = "vulkan hip", .def = "auto", .help = "auto or cpu" },
+    { "--prefix-cache", "DIR", ASK, G_SPEED, PATH, AT(prefix_dir),
+      .help = "keep what the instruction computes in DIR, for the next start" },
+    { "--prefix-cache-max", "SIZE", ASK, G_SPEED, BYTES, AT(prefix_max), .def = "2G",
+      .help = "remove what was not used for longest until DIR holds no more than SIZE" },
+    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = "auto cpu vulkan", .later = "hip", .def = "auto: a GPU, else cpu",
+      .help = "auto, cpu or vulkan" },
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl", .later = "csv json sql", .def = "md", .help = "md or jsonl" },
@@ -188,7 +193,6 @@ static const struct row table[] = {
     NOT_YET("--needle", "LEN,..", ANY),
     NOT_YET("--compare", "BACKEND", ANY),
     NOT_YET("--reasoning-budget", "N", ANY),
-    NOT_YET("--prefix-cache", "DIR", ANY),
     NOT_YET("--save-state", "FILE", ANY),
     NOT_YET("--load-state", "FILE", ANY),
     NOT_YET("--parallel", "N", ANY),
@@ -523,6 +527,8 @@ static status check(struct parser *p, struct err *e)
     case CMD_RUN:
         if (o->raw && (o->system || o->reasoning))
             return fail(e, ERR_USAGE, "--raw: has no chat template, so %s has no place", o->system ? "--system" : "--reasoning on");
+        if (o->prefix_max && !o->prefix_dir)
+            return fail(e, ERR_USAGE, "--prefix-cache-max: only with --prefix-cache");
         if (o->parse_special && !o->raw)
             return fail(e, ERR_USAGE, "--parse-special: only with --raw; with the template a document is text");
         if (o->print_prompt && o->json)
@@ -649,7 +655,7 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
     *o = (struct options){
         .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1,
         .b_prompt = { { 512 }, 1 }, .b_gen = { { 128 }, 1 }, .b_depth = { { 0 }, 1 },
-        .con = o->con, .stop = o->stop,
+        .con = o->con, .stop = o->stop, .at_once = o->at_once,
     };
     o->files = calloc((size_t)argc + 1, sizeof *o->files);
     o->golden = calloc((size_t)argc + 1, sizeof *o->golden);
@@ -751,7 +757,7 @@ static void help_options(FILE *out, enum command c)
     }
     help_names(out, c, NOTHING, "Accepted without effect, for users of llama.cpp:");
     if (c != CMD_SPLIT && c != CMD_TOKENIZE && c != CMD_SELFTEST)
-        help_names(out, c, LATER, "Not in this version, and refused by name: --backend vulkan|hip, --draft N|auto, --kv q8_0,");
+        help_names(out, c, LATER, "Not in this version, and refused by name: --backend hip, --draft N|auto, --kv q8_0,");
 }
 
 void options_help(FILE *out, enum command c)

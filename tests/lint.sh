@@ -16,8 +16,8 @@ if grep -nE '\bgetenv\b' model/*.[ch] qsa/*.[ch] gdn/*.[ch] gpu/*.[ch]; then
     echo "lint: the environment is read in main.c only"
     fail=1
 fi
-shellcheck .ci/run tests/*.sh || fail=1
+shellcheck -x .ci/run tests/*.sh kernels_bin/tool/*.sh || fail=1
 cppcheck -q --std=c11 --inline-suppr -I. --enable=warning,portability --error-exitcode=1 \
     --suppress=missingIncludeSystem --suppress=nullPointerRedundantCheck:tests/* -DISA=base \
-    main.c model gpu qsa gdn || fail=1
+    main.c model gpu qsa gdn kernels_bin || fail=1
 exit $fail
