@@ -559,6 +559,10 @@ static status check(struct parser *p, struct err *e)
         if (o->n_files != 2)
             return fail(e, ERR_USAGE, "split: found %zu files, expected IN.gguf OUT.gguf", o->n_files);
         break;
+    case CMD_SELFTEST:
+        if (o->machine && o->n_files > 0)
+            return fail(e, ERR_USAGE, "selftest: --machine runs no rows, found '%s'", o->files[0]);
+        break;
     default:
         break;
     }

@@ -119,12 +119,6 @@ void case_shape(struct row_case *c, const char *fmt, ...)
 
 /* ---- weights ---- */
 
-uint32_t case_block(const struct row_case *c, uint32_t quant_id)
-{
-    uint32_t len = quant_type(quant_id)->block_len;
-    return c->packing ? MAX(len, 16u) : len; /* a device cuts rows into pieces of 16 */
-}
-
 /* Random bits with scales that are finite: about 1/64 in the formats that have them */
 static void random_block(struct row_case *c, uint32_t quant_id, uint8_t *p, size_t n)
 {
@@ -144,29 +138,30 @@ static void random_block(struct row_case *c, uint32_t quant_id, uint8_t *p, size
     }
 }
 
+static void random_rows(struct row_case *c, const struct quant_type *t, uint8_t *p, uint32_t n_in, uint32_t n_out)
+{
+    for (size_t b = 0; b < (size_t)n_out * (n_in / t->block_len); b++)
+        random_block(c, t->id, p + b * t->block_bytes, t->block_bytes);
+}
+
+static float largest(const float *x, size_t n, float most)
+{
+    for (size_t i = 0; i < n; i++)
+        most = fmaxf(most, fabsf(x[i]));
+    return most;
+}
+
 struct gpu_mat case_mat(struct row_case *c, const char *name, uint32_t quant_id, uint32_t n_in, uint32_t n_out, float *max)
 {
     const struct quant_type *t = quant_type(quant_id);
     size_t row = quant_row_bytes(t, n_in);
     uint8_t *p = add_buf(c, name, BUF_IN, ELEM_U32, row * n_out);
     float *tmp = malloc(n_in * sizeof *tmp), most = 0;
-    struct case_mat *m = &c->mat[c->n_mat++];
-    assert(tmp && c->n_mat <= CASE_MATS && n_in % case_block(c, quant_id) == 0);
-    *m = (struct case_mat){ .at = (size_t)(p - c->image) };
-    for (size_t b = 0; b < (size_t)n_out * (n_in / t->block_len); b++)
-        random_block(c, quant_id, p + b * t->block_bytes, t->block_bytes);
+    assert(tmp && n_in % t->block_len == 0);
+    random_rows(c, t, p, n_in, n_out);
     for (uint32_t r = 0; r < n_out; r++) {
         t->decode(p + r * row, tmp, n_in);
-        for (uint32_t i = 0; i < n_in; i++)
-            most = fmaxf(most, fabsf(tmp[i]));
-    }
-    if (c->packing) {
-        m->device_type = c->packing->type_of(quant_id, false);
-        m->device_row_bytes = c->packing->row_bytes(m->device_type, n_in);
-        uint8_t *d = add_buf(c, name, BUF_IN, ELEM_U32, m->device_row_bytes * n_out);
-        m->device_at = (size_t)(d - c->image);
-        for (uint32_t r = 0; r < n_out; r++)
-            c->packing->pack(m->device_type, quant_id, p + r * row, d + r * m->device_row_bytes, n_in, tmp);
+        most = largest(tmp, n_in, most);
     }
     free(tmp);
     if (max)
@@ -199,10 +194,10 @@ static uint64_t stream(uint64_t seed, const char *id, uint32_t round)
     return (h ^ h >> 32) | 1;
 }
 
-bool case_build(struct row_case *c, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed, const struct mat_packing *packing)
+bool case_build(struct row_case *c, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed)
 {
     const struct gpu_kernel *row = &m->table->row[id];
-    *c = (struct row_case){ .image = c->image, .row = row, .round = round, .rng = stream(seed, row->id, round), .packing = packing };
+    *c = (struct row_case){ .image = c->image, .row = row, .round = round, .rng = stream(seed, row->id, round) };
     for (const struct row_cases *r = m->cases; r->ref; r++)
         if (r->ref == row->ref) {
             r->build(c);
@@ -229,33 +224,21 @@ void case_run(const struct row_case *c, gpu_row_fn fn, struct cpu_scratch *scrat
     case_guards(c, c->image, false);
 }
 
-/* A word that is a host address into the image becomes that place at base. A struct gpu_mat begins with its address, so what points to a matrix is one. */
-static void relocate_words(const struct row_case *c, uint64_t *word, size_t n, gpu_addr base, bool device_weights)
+/* A word that is a host address into the image becomes that place at base. Counts and floats never look like one: addresses of a process lie
+ * far above 2^32, and their upper half is no size that a case has. */
+static void relocate_words(const struct row_case *c, uint64_t *word, size_t n, gpu_addr base)
 {
-    gpu_addr from = ADDR(c->image);
-    for (size_t i = 0; i < n; i++) {
-        if (word[i] < from || word[i] - from >= c->used)
-            continue;
-        size_t at = word[i] - from;
-        word[i] = base + at;
-        for (uint32_t k = 0; device_weights && k < c->n_mat; k++)
-            if (c->mat[k].at == at) {
-                struct gpu_mat w;
-                memcpy(&w, word + i, sizeof w);
-                w.data = base + c->mat[k].device_at;
-                w.row_bytes = c->mat[k].device_row_bytes;
-                w.type = c->mat[k].device_type;
-                memcpy(word + i, &w, sizeof w);
-            }
-    }
+    for (size_t i = 0; i < n; i++)
+        if (word[i] - ADDR(c->image) < c->used)
+            word[i] += base - ADDR(c->image);
 }
 
-void case_relocate(const struct row_case *c, uint8_t *image, uint64_t *args, gpu_addr base, bool device_weights)
+void case_relocate(const struct row_case *c, uint8_t *image, uint64_t *args, gpu_addr base)
 {
     for (uint32_t i = 0; i < c->n_buf; i++)
         if (c->buf[i].kind == BUF_STRUCT)
-            relocate_words(c, (uint64_t *)(void *)(image + c->buf[i].at), c->buf[i].bytes / 8, base, device_weights);
-    relocate_words(c, args, c->row->args_bytes / 8, base, false);
+            relocate_words(c, (uint64_t *)(void *)(image + c->buf[i].at), c->buf[i].bytes / 8, base);
+    relocate_words(c, args, c->row->args_bytes / 8, base);
 }
 
 const struct case_buf *case_buf(const struct row_case *c, const char *name)

@@ -32,32 +32,15 @@ struct case_buf {
     double abs, rel;   /* |got - want| <= abs + rel * |want|; both 0: the same bits */
 };
 
-/* A weight matrix in the format of the file and, for devices, in theirs. */
-struct case_mat {
-    size_t at, device_at;
-    size_t device_row_bytes;
-    uint32_t device_type;
-};
-
-/* How a device stores weights. type_of: the device's layout for a file type. */
-struct mat_packing {
-    uint32_t (*type_of)(uint32_t quant_id, bool common);
-    size_t (*row_bytes)(uint32_t device_type, size_t n_in);
-    void (*pack)(uint32_t device_type, uint32_t quant_id, const uint8_t *src, uint8_t *dst, size_t n_in, float *tmp);
-};
-
-enum { CASE_BUFS = 40, CASE_MATS = 8, CASE_BYTES = 256 << 20, CASE_SCRATCH = 1 << 18 };
+enum { CASE_BUFS = 40, CASE_BYTES = 256 << 20, CASE_SCRATCH = 1 << 18 };
 struct row_case {
     const struct gpu_kernel *row;
     uint32_t round;                    /* 0, 1, ...: which sizes */
     uint64_t rng;
-    const struct mat_packing *packing; /* NULL: only the format of the file */
     uint8_t *image;                    /* CASE_BYTES, touched as far as used */
     size_t used;
     struct case_buf buf[CASE_BUFS];
     uint32_t n_buf;
-    struct case_mat mat[CASE_MATS];
-    uint32_t n_mat;
     uint64_t args[GPU_ARGS_MAX / 8];
     uint32_t n_items;
     char shape[200];                   /* for messages: "n_tok 3, n_embd 257" */
@@ -76,10 +59,8 @@ float *case_f32(struct row_case *c, const char *name, enum buf_kind kind, size_t
 uint16_t *case_f16(struct row_case *c, const char *name, enum buf_kind kind, size_t n);
 uint32_t *case_u32(struct row_case *c, const char *name, enum buf_kind kind, size_t n);
 void *case_struct(struct row_case *c, const char *name, size_t bytes); /* zeroed */
-/* A random matrix of a file type; n_in a multiple of case_block(). max: set to its largest |weight| unless NULL. At most one set of rows is
- * described by the result; data and type change when the case goes to a device. */
+/* A random matrix in a format of the file; n_in a multiple of its block. max: set to its largest |weight| unless NULL. */
 struct gpu_mat case_mat(struct row_case *c, const char *name, uint32_t quant_id, uint32_t n_in, uint32_t n_out, float *max);
-uint32_t case_block(const struct row_case *c, uint32_t quant_id);
 /* How far the elements of an output may be off; see the units below. */
 void case_tolerance(struct row_case *c, const void *buf, double abs, double rel);
 void case_call(struct row_case *c, const void *args, size_t bytes, uint32_t n_items);
@@ -121,13 +102,13 @@ extern const struct row_module row_modules[ROW_MODULES];
 status case_open(struct row_case *c, struct err *e);
 void case_close(struct row_case *c);
 /* Builds round `round` of a row, whatever was in c before. False: the row has no builder. The same seed, row and round give the same case. */
-bool case_build(struct row_case *c, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed, const struct mat_packing *packing);
+bool case_build(struct row_case *c, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed);
 /* Runs all items in the image itself, in blocks of the row's grain. */
 void case_run(const struct row_case *c, gpu_row_fn fn, struct cpu_scratch *scratch);
 /* Under the address sanitizer: any access to what lies between the buffers of an image ends the program. */
 void case_guards(const struct row_case *c, uint8_t *image, bool on);
 /* Turns image, a copy of c->image, and args into what a machine sees that has the image at address base. */
-void case_relocate(const struct row_case *c, uint8_t *image, uint64_t *args, gpu_addr base, bool device_weights);
+void case_relocate(const struct row_case *c, uint8_t *image, uint64_t *args, gpu_addr base);
 /* The buffer called name; its host address is c->image + at. */
 const struct case_buf *case_buf(const struct row_case *c, const char *name);
 

@@ -165,6 +165,56 @@ static void moe_down(struct row_case *c)
     case_call(c, &a, sizeof a, b->n_embd);
 }
 
+static void moe_count(struct row_case *c)
+{
+    uint32_t n = case_size(c, 0, 256, 1, 3000), n_expert = case_size(c, 1, 64, 1, 512), *id = case_u32(c, "id", BUF_IN, n);
+    for (uint32_t i = 0; i < n; i++)
+        id[i] = case_rnd(c, n_expert);
+    struct moe_count_args a = { .id = ADDR(id), .count = ADDR(case_u32(c, "count", BUF_OUT, n_expert)), .n_entry = n };
+    case_shape(c, "%u ids, n_expert %u", n, n_expert);
+    case_call(c, &a, sizeof a, n_expert);
+}
+
+static void moe_scatter(struct row_case *c)
+{
+    static const uint32_t tile_sizes[] = { 1, 7, 16, 32, 64, 128 };
+    uint32_t E = case_size(c, 1, 256, 1, 512), k = 1 + case_rnd(c, MIN(E, 10u)), T = case_size(c, 0, 64, 1, 150), n = T * k, size = tile_sizes[c->round % 6];
+    struct moe_block b = { .n_expert = E, .n_used = k };
+    uint32_t *id = case_u32(c, "id", BUF_IN, n), *count = case_u32(c, "count", BUF_IN, E);
+    float *weight = case_f32(c, "weight", BUF_IN, n);
+    random_choice(c, &(struct experts){ &b, T }, id, weight);
+    memset(count, 0, E * sizeof *count);
+    for (uint32_t i = 0; i < n; i++)
+        count[id[i]]++;
+    struct moe_scatter_args a = { .id = ADDR(id), .weight = ADDR(weight), .count = ADDR(count), .start = ADDR(case_u32(c, "start", BUF_OUT, E + 1)),
+                                  .row = ADDR(case_u32(c, "row", BUF_OUT, n)), .share = ADDR(case_f32(c, "share", BUF_OUT, n)),
+                                  .entry_of = ADDR(case_u32(c, "entry_of", BUF_OUT, n)),
+                                  .tile = ADDR(case_u32(c, "tile", BUF_OUT, 2 * (size_t)moe_tiles_max(n, size, E))),
+                                  .n_tile = ADDR(case_u32(c, "n_tile", BUF_OUT, 1)), .n_tok = T, .n_used = k, .n_expert = E, .tile_size = size };
+    case_shape(c, "n_tok %u, n_expert %u, n_used %u, tiles of %u", T, E, k, size);
+    case_call(c, &a, sizeof a, E);
+}
+
+static void moe_sum(struct row_case *c)
+{
+    uint32_t T = case_size(c, 0, 4, 1, 9), k = 1 + case_rnd(c, 10), D = case_size(c, 1, MOE_SUM_SPAN, 1, 1200), n = T * k;
+    uint32_t *entry_of = case_u32(c, "entry_of", BUF_IN, n);
+    float *y = case_f32(c, "y", BUF_OUT, (size_t)T * D);
+    for (uint32_t i = 0; i < n; i++) /* a permutation */
+        entry_of[i] = i;
+    for (uint32_t i = n - 1; i > 0; i--) {
+        uint32_t j = case_rnd(c, i + 1), keep = entry_of[i];
+        entry_of[i] = entry_of[j];
+        entry_of[j] = keep;
+    }
+    struct moe_sum_args a = { .e = ADDR(case_f32(c, "e", BUF_IN, (size_t)n * D)), .entry_of = ADDR(entry_of), .share = ADDR(case_f32(c, "share", BUF_IN, n)),
+                              .s = ADDR(case_f32(c, "s", BUF_IN, (size_t)T * D)), .shared_gate = ADDR(case_f32(c, "shared_gate", BUF_IN, T)), .y = ADDR(y),
+                              .n_used = k, .n_embd = D };
+    case_tolerance(c, y, SUM_ABS(k + 1, 1), 0);
+    case_shape(c, "n_tok %u, n_used %u, n_embd %u", T, k, D);
+    case_call(c, &a, sizeof a, T * ((D + MOE_SUM_SPAN - 1) / MOE_SUM_SPAN));
+}
+
 static void swiglu(struct row_case *c)
 {
     uint32_t T = case_size(c, 0, 4, 1, 9), n = case_size(c, 1, 256, 1, 700);
@@ -220,6 +270,8 @@ static void ple_conv(struct row_case *c)
 
 const struct row_cases model_cases[] = {
     { hc_norm_ref, hc_norm },         { hc_mean_ref, hc_mean },   { hc_combine_ref, hc_combine }, { moe_route_ref, moe_route }, { moe_group_ref, moe_group },
-    { moe_gate_up_ref, moe_gate_up }, { moe_down_ref, moe_down }, { swiglu_ref, swiglu },         { ple_gate_ref, ple_gate },   { ple_conv_ref, ple_conv },
+    { moe_gate_up_ref, moe_gate_up }, { moe_down_ref, moe_down }, { swiglu_ref, swiglu },
+    { moe_count_ref, moe_count }, { moe_scatter_ref, moe_scatter }, { moe_sum_ref, moe_sum },
+    { ple_gate_ref, ple_gate },   { ple_conv_ref, ple_conv },
     { 0 },
 };

@@ -180,7 +180,7 @@ static status check_items(struct row_check *k, const struct row_module *m, uint3
     memcpy(k->sent, c->image, c->used);
     case_run(c, c->row->ref, &scratch);
     compare_guards(r, c, k->sent, c->image, "the reference");
-    case_relocate(c, k->sent, args, k->mem.addr, k->packing != NULL);
+    case_relocate(c, k->sent, args, k->mem.addr);
     TRY(run_on_device(k, m, id, args, e));
     compare_guards(r, c, k->sent, k->got, "the row");
     compare_outputs(r, c, k->got);
@@ -190,7 +190,7 @@ static status check_items(struct row_check *k, const struct row_module *m, uint3
 
 status row_check_case(struct row_check *k, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed, struct row_result *r, struct err *e)
 {
-    if (!case_build(&k->c, m, id, round, seed, k->packing)) {
+    if (!case_build(&k->c, m, id, round, seed)) {
         r->no_cases = true;
         return OK;
     }

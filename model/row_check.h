@@ -19,7 +19,6 @@ static inline bool row_passed(const struct row_result *r) { return !r->no_cases 
 
 struct row_check {
     gpu *g;
-    const struct mat_packing *packing; /* how this device stores weights; NULL: as the file does */
     struct row_case c;
     struct gpu_mem mem;   /* of the device, grows with the largest image */
     struct gpu_cmd cmd;

@@ -131,14 +131,14 @@ LATER
 # --- help and version ---
 run --version
 expect 'version' 0 '^hayate [0-9]+\.[0-9]+\.[0-9]+ \(commit .*\), (gcc|clang) .*, backends: cpu' ''
-for args in help --help -h 'help run' 'help batch' 'help bench' 'help eval' 'help info' 'help tokenize' 'help split' 'bench --help' 'info -h'; do
+for args in help --help -h 'help run' 'help batch' 'help bench' 'help eval' 'help info' 'help tokenize' 'help split' 'help selftest' 'bench --help' 'info -h'; do
     # shellcheck disable=SC2086
     run $args
     expect "$args" 0 'hayate' ''
     awk 'length($0) > 80 { exit 1 }' "$dir/out" || bad 'a line is wider than 80 columns'
 done
 run help
-for word in --golden 'batch ' 'bench ' 'tokenize ' 'split ' --temp '--top-k' 'default: 1024' --kv --json; do
+for word in --golden 'selftest ' 'batch ' 'bench ' 'tokenize ' 'split ' --temp '--top-k' 'default: 1024' --kv --json; do
     grep -qF -- "$word" "$dir/out" || bad "help does not mention $word"
 done
 
@@ -446,6 +446,21 @@ jq -e '.avg_ts > 0 and .stddev_ts >= 0 and .avg_ns > 0 and has("build_commit") a
 run bench -q -p 16 -n 4 -d 8 -r 1
 expect 'bench table' 0 '\| +pp16 @ d8 \| +[0-9.]+ ± 0.00 \|' ''
 stream out '\| +tg4 @ d8 \|'
+
+# --- devices ---
+run info --devices
+expect 'devices' 0 '^cpu +[0-9]+ cores' ''
+run selftest --backend cpu -t 2 hc_mean 'qsa_sc*'
+expect 'selftest' 0 '^hc_mean +reference +[0-9]+ +[0-9]+ .* ok$' ''
+stream out '^qsa_score +base +[0-9]+ +[0-9]+ .* ok$'
+stream out '^[0-9]+ passed, 0 failed, 0 not run$'
+run selftest -q --backend cpu -s 7 hc_mean
+cp "$dir/out" "$dir/seven"
+run selftest -q --backend cpu -s 7 hc_mean
+cmp -s "$dir/out" "$dir/seven" || bad 'the same seed gives other cases'
+refuse 'no such row' 2 "selftest: no row 'nope'" selftest hc_mean nope
+refuse 'rows to measure' 2 "selftest: --machine runs no rows, found 'hc_mean'" selftest --machine hc_mean
+refuse 'no such backend' 1 'hip: not in this build' selftest --backend hip
 
 echo "e2e: $checks checks, $failed failed"
 [ "$failed" = 0 ]

@@ -36,6 +36,20 @@ static gpu_row_fn twin(const struct gpu_kernel_table *t, uint32_t id)
     return f;
 }
 
+/* For tests with memory of their own: random values, then NaN (nothing may read beyond n); and all items in blocks of the row's grain */
+static float *floats(size_t n)
+{
+    float *p = malloc((n + 16) * sizeof *p);
+    for (size_t i = 0; i < n + 16; i++)
+        p[i] = i < n ? case_uniform(&small) : NAN;
+    return p;
+}
+static void run(gpu_row_fn fn, const struct gpu_kernel *k, const void *args, uint32_t n_items)
+{
+    for (uint32_t i = 0; i < n_items; i += k->grain)
+        fn(args, i, MIN((uint32_t)k->grain, n_items - i), &scratch);
+}
+
 /* Buffer `name` of a case, and how many floats it has */
 static float *buf(const struct row_case *c, const char *name) { return (float *)(void *)(c->image + case_buf(c, name)->at); }
 static size_t n_of(const struct row_case *c, const char *name) { return case_buf(c, name)->bytes / sizeof(float); }
@@ -52,7 +66,7 @@ static const struct {
     double largest;
 } twins[] = {
     { GPU, K_matmul, 60, INFINITY }, /* checked per case, below */
-    { GDN, K_gdn_conv, 42, 1e-6 },      { GDN, K_gdn_step, 42, 1e-4 },     { GDN, K_gdn_chunk, 42, 1e-4 },  { QSA, K_qsa_score, 42, 1e-4 },
+    { GDN, K_gdn_conv, 42, 1e-6 },      { GDN, K_gdn_step, 42, 1e-4 },     { GDN, K_gdn_chunk, 42, 1e-4 },  { QSA, K_qsa_score, 42, 1e-4 }, { QSA, K_qsa_score_few, 42, 1e-4 },
     { QSA, K_qsa_attend, 42, 1e-5 },    { MODEL, K_moe_gate_up, 42, 1e-3 }, { MODEL, K_moe_down, 42, 1e-3 }, { MODEL, K_hc_norm, 42, 1e-5 },
 };
 
@@ -105,7 +119,7 @@ static void test_matmul_alone(struct row_case *c)
 {
     const struct gpu_kernel *k = &gpu_kernels.row[K_matmul];
     for (uint32_t round = 0; round < 60; round++) {
-        CHECK(case_build(c, &row_modules[GPU], K_matmul, round, seed, NULL));
+        CHECK(case_build(c, &row_modules[GPU], K_matmul, round, seed));
         struct matmul_args a = *(struct matmul_args *)(void *)c->args;
         struct matmul_job one = *AT(struct matmul_job, a.job);
         uint32_t n_tok = a.n_tok, n_out = one.w.n_out;
@@ -114,8 +128,7 @@ static void test_matmul_alone(struct row_case *c)
         for (uint32_t t = 0; t < n_tok; t++) {
             one.y = ADDR(alone);
             struct matmul_args b = { .x = a.x + (uint64_t)t * a.x_stride * 4, .job = ADDR(&one), .x_stride = a.x_stride, .n_job = 1, .n_tok = 1 };
-            for (uint32_t i = 0; i < size_up(n_out, MATMUL_GRAIN); i += k->grain)
-                twin(&gpu_kernels, K_matmul)(&b, i, k->grain, &scratch);
+            run(twin(&gpu_kernels, K_matmul), k, &b, (uint32_t)size_up(n_out, MATMUL_GRAIN));
             CHECK(memcmp(alone, buf(c, "y0") + (size_t)t * n_out, n_out * sizeof *alone) == 0);
         }
         free(alone);
@@ -126,7 +139,7 @@ static void test_matmul_alone(struct row_case *c)
 static void test_conv_cuts(struct row_case *c)
 {
     for (uint32_t round = 0; round < 42; round++) {
-        CHECK(case_build(c, &row_modules[GDN], K_gdn_conv, round, seed, NULL));
+        CHECK(case_build(c, &row_modules[GDN], K_gdn_conv, round, seed));
         struct gdn_conv_args *a = (struct gdn_conv_args *)(void *)c->args, whole = *a;
         if (whole.n_tok < 2)
             continue;
@@ -150,7 +163,7 @@ static void test_conv_cuts(struct row_case *c)
 static void test_gdn_forms(struct row_case *c)
 {
     for (uint32_t round = 0; round < 16; round++) {
-        CHECK(case_build(c, &row_modules[GDN], K_gdn_step, round, seed, NULL));
+        CHECK(case_build(c, &row_modules[GDN], K_gdn_step, round, seed));
         float *state = copy_buf(c, "state"), *out[4], *st[4];
         for (int v = 0; v < 4; v++) {
             uint32_t id = v < 2 ? K_gdn_step : K_gdn_chunk;
@@ -166,6 +179,56 @@ static void test_gdn_forms(struct row_case *c)
         for (int v = 0; v < 4; v++)
             free(out[v]), free(st[v]);
         free(state);
+    }
+}
+
+/* The list in parts, merged, is the whole; and a row in a batch has the bits it has alone. */
+static void parts_of(const struct qsa_block *b, const struct qsa_attend_args *aa, const float *want, uint32_t n_tok)
+{
+    size_t row = (size_t)b->n_head * b->dim;
+    uint32_t each = 1 + rnd(20), n_part = (MAX(1u, b->budget ? MIN(b->budget, b->cap_blocks) : b->cap_blocks) + each - 1) / each;
+    float *o = floats(n_tok * row * n_part), *ml = floats((size_t)n_tok * b->n_head * n_part * 2), *out = floats(n_tok * row), *alone = floats(n_tok * row);
+    struct qsa_part_args a = { .block = aa->block, .step = aa->step, .qg = aa->qg, .list = aa->list, .o = ADDR(o), .ml = ADDR(ml), .out = ADDR(out),
+                               .n_row = n_tok, .n_part = n_part, .part_blocks = each };
+    for (size_t i = 0; i < n_tok * row * n_part; i++) /* nobody reads a part that nobody wrote */
+        o[i] = NAN;
+    run(qsa_attend_part_ref, &qsa_kernels.row[K_qsa_attend_part], &a, n_tok * b->n_kv * n_part);
+    run(qsa_attend_merge_ref, &qsa_kernels.row[K_qsa_attend_merge], &a, n_tok * b->n_head);
+    CHECK(worst(out, want, n_tok * row) < 1e-5f);
+    a.out = ADDR(alone), a.n_row = 1;
+    for (a.row0 = 0; a.row0 < n_tok; a.row0++) {
+        run(qsa_attend_part_ref, &qsa_kernels.row[K_qsa_attend_part], &a, b->n_kv * n_part);
+        run(qsa_attend_merge_ref, &qsa_kernels.row[K_qsa_attend_merge], &a, b->n_head);
+    }
+    CHECK(memcmp(alone, out, n_tok * row * sizeof *out) == 0);
+    free(o), free(ml), free(out), free(alone);
+}
+static void test_attend_parts(struct row_case *c)
+{
+    for (uint32_t round = 0; round < 42; round++) {
+        CHECK(case_build(c, &row_modules[QSA], K_qsa_attend, round, seed));
+        case_run(c, qsa_attend_ref, &scratch);
+        const struct qsa_attend_args *a = (const void *)c->args;
+        parts_of(AT(const struct qsa_block, a->block), a, buf(c, "out"), AT(const struct gpu_step, a->step)->n_tok);
+    }
+}
+
+/* A row of scores has the same bits whether its strip is scored together or each row alone. */
+static void test_score_alone(struct row_case *c)
+{
+    for (uint32_t round = 0; round < 42; round++) {
+        CHECK(case_build(c, &row_modules[QSA], K_qsa_score, round, seed));
+        const struct qsa_score_args *a = (const void *)c->args;
+        uint32_t cap = AT(const struct qsa_block, a->block)->cap_blocks;
+        float *alone = copy_buf(c, "scores");
+        case_run(c, twin(&qsa_kernels, K_qsa_score), &scratch);
+        for (uint32_t t = 0; t < a->n_row; t++) {
+            struct qsa_score_args one = *a;
+            one.row0 += t, one.n_row = 1, one.scores = ADDR(alone + (size_t)t * cap);
+            run(twin(&qsa_kernels, K_qsa_score_few), &qsa_kernels.row[K_qsa_score_few], &one, qsa_score_items(cap, 1));
+        }
+        CHECK(same(c, "scores", alone));
+        free(alone);
     }
 }
 
@@ -202,7 +265,7 @@ static void test_top_blocks(void)
 static void test_route(struct row_case *c)
 {
     for (uint32_t round = 0; round < 42; round++) {
-        CHECK(case_build(c, &row_modules[MODEL], K_moe_route, round, seed, NULL));
+        CHECK(case_build(c, &row_modules[MODEL], K_moe_route, round, seed));
         case_run(c, moe_route_ref, &scratch);
         const struct moe_route_args *a = (const struct moe_route_args *)(const void *)c->args;
         uint32_t E = AT(const struct moe_block, a->block)->n_expert, k = AT(const struct moe_block, a->block)->n_used;
@@ -223,6 +286,77 @@ static void test_route(struct row_case *c)
             }
             CHECK(fabsf(sum - 1) < 1e-6f);
         }
+    }
+}
+
+/* Counting and scattering give the entries of moe_group; entry_of leads back; tiles cover every entry once, experts ascending. */
+static void test_moe_scatter(void)
+{
+    static const uint32_t tile_sizes[] = { 1, 7, 16, 32, 64, 128 };
+    for (int round = 0; round < 60; round++) {
+        uint32_t E = 1 + rnd(40), k = 1 + rnd(MIN(E, 8u)), n_tok = 1 + rnd(150), n = n_tok * k, size = tile_sizes[rnd(6)], D = 1 + rnd(1100);
+        uint32_t *id = malloc(n * 4), row[2][1200], entry_of[1200], count[40], start[41], active_start[41], expert[40], cursor[40], n_tile, seen = 0;
+        float *w = floats(n), share[2][1200];
+        struct moe_tile tile[1200];
+        struct moe_group group;
+        struct moe_block b = { .n_expert = E, .n_used = k };
+        for (uint32_t t = 0; t < n_tok; t++) /* k different ids, ascending */
+            for (uint32_t e = 0, left = k; left; e++)
+                if (rnd(E - e) < left)
+                    id[t * k + k - left--] = e;
+        struct moe_group_args ga = { ADDR(&b),     ADDR(id),       ADDR(w),      ADDR(&group), ADDR(expert), ADDR(active_start),
+                                     ADDR(row[0]), ADDR(share[0]), ADDR(cursor), n_tok,        0 };
+        run(moe_group_ref, &model_kernels.row[K_moe_group], &ga, 1);
+        run(moe_count_ref, &model_kernels.row[K_moe_count], &(struct moe_count_args){ ADDR(id), ADDR(count), n, 0 }, E);
+        struct moe_scatter_args sa = { ADDR(id),       ADDR(w),    ADDR(count),   ADDR(start), ADDR(row[1]), ADDR(share[1]),
+                                       ADDR(entry_of), ADDR(tile), ADDR(&n_tile), n_tok,       k,            E, size };
+        run(moe_scatter_ref, &model_kernels.row[K_moe_scatter], &sa, E);
+        CHECK(memcmp(row[0], row[1], n * sizeof *id) == 0 && memcmp(share[0], share[1], n * sizeof *w) == 0);
+        CHECK(start[0] == 0 && start[E] == n && n_tile <= moe_tiles_max(n, size, E));
+        for (uint32_t i = 0; i < n; i++)
+            CHECK(row[1][entry_of[i]] == i / k && entry_of[i] >= start[id[i]] && entry_of[i] < start[id[i] + 1]);
+        for (uint32_t i = 0; i < n_tile; i++) {
+            uint32_t first = start[tile[i].expert] + tile[i].first;
+            CHECK(first == seen && tile[i].first < count[tile[i].expert]);
+            seen = MIN(first + size, start[tile[i].expert + 1]);
+        }
+        CHECK(seen == n);
+        float *e = floats((size_t)n * D), *s = floats((size_t)n_tok * D), *gate = floats(n_tok), *y = floats((size_t)n_tok * D);
+        struct moe_sum_args ma = { ADDR(e), ADDR(entry_of), ADDR(share[1]), ADDR(s), ADDR(gate), ADDR(y), k, D };
+        run(moe_sum_ref, &model_kernels.row[K_moe_sum], &ma, n_tok * ((D + MOE_SUM_SPAN - 1) / MOE_SUM_SPAN));
+        for (uint32_t t = 0; t < n_tok; t++) {
+            uint32_t i = rnd(D);
+            double want = (double)gate[t] * (double)s[(size_t)t * D + i];
+            for (uint32_t j = 0; j < k; j++)
+                want += (double)w[t * k + j] * (double)e[(size_t)entry_of[t * k + j] * D + i];
+            CHECK(fabs((double)y[(size_t)t * D + i] - want) < 2e-6);
+        }
+        free(id), free(w), free(e), free(s), free(gate), free(y);
+    }
+}
+
+/* Parts and their best against one walk over the row; few levels: many ties */
+static void test_argmax(void)
+{
+    for (int round = 0; round < 60; round++) {
+        uint32_t n = 1 + rnd(round % 2 ? 3 * ARGMAX_SPAN : 200), n_row = 1 + rnd(3), stride = n + rnd(5), levels = 1 + rnd(9), nan_in = rnd(4);
+        uint32_t n_part = (n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
+        float *x = floats((size_t)n_row * stride);
+        struct argmax_best part[12], best[3];
+        for (uint32_t i = 0; i < n_row * stride; i++)
+            x[i] = nan_in == 3 || rnd(8) < nan_in ? NAN : rnd(levels) ? x[i] : rnd(2) ? 1.0f : -INFINITY;
+        struct argmax_part_args pa = { ADDR(x), ADDR(part), n, stride };
+        run(argmax_part_ref, &gpu_kernels.row[K_argmax_part], &pa, n_row * n_part);
+        run(argmax_ref, &gpu_kernels.row[K_argmax], &(struct argmax_args){ ADDR(part), ADDR(best), n_part, 0 }, n_row);
+        for (uint32_t r = 0; r < n_row; r++) {
+            const float *y = x + (size_t)r * stride;
+            uint32_t want = ARGMAX_NONE;
+            for (uint32_t i = 0; i < n; i++)
+                if (!isnan(y[i]) && (want == ARGMAX_NONE || y[i] > y[want]))
+                    want = i;
+            CHECK(best[r].id == want && best[r].value == (want == ARGMAX_NONE ? -INFINITY : y[want]));
+        }
+        free(x);
     }
 }
 
@@ -271,6 +405,8 @@ int main(void)
     seed = test_seed(20261130);
     small.rng = seed * 2654435761u + 1;
     test_top_blocks();
+    test_moe_scatter();
+    test_argmax();
     CHECK(case_open(&c, &e) == OK);
     test_route(&c);
     for (isa = ISA_BASE; isa < ISA_COUNT; isa++) {
@@ -285,6 +421,8 @@ int main(void)
         test_matmul_alone(&c);
         test_conv_cuts(&c);
         test_gdn_forms(&c);
+        test_score_alone(&c);
+        test_attend_parts(&c);
         if (isa == ISA_BASE) {
             test_all_rows(&k);
             test_mistakes(&k);
