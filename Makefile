@@ -74,7 +74,7 @@ kernels: build/kernels/ktool ## recompile the GPU kernels whose source changed; 
 	@tests/need.sh $(KERNELS)
 	@rm -rf build/kernels/line build/kernels/failed
 	@mkdir -p build/kernels/line build/kernels/spirv build/kernels/gfx1151 kernels_bin/spirv kernels_bin/gfx1151
-	@build/kernels/ktool rows > build/kernels/rows
+	@build/kernels/ktool status > build/kernels/status
 	@$(MAKE) --no-print-directory -f kernels_bin/tool/kernels.mk
 	@kernels_bin/tool/manifest.sh && test ! -f build/kernels/failed
 

@@ -249,7 +249,8 @@ static void take_kernel(struct pack *s, struct item map, struct code_info *info)
     } field[] = {
         { ".kernarg_segment_size", &info->kernarg }, { ".max_flat_workgroup_size", &info->workgroup }, { ".wavefront_size", &info->wavefront },
         { ".vgpr_count", &info->vgpr }, { ".sgpr_count", &info->sgpr }, { ".group_segment_fixed_size", &info->lds },
-        { ".private_segment_fixed_size", &info->scratch }, { ".vgpr_spill_count", &info->spills }, { ".sgpr_spill_count", &info->spills },
+        { ".private_segment_fixed_size", &info->scratch }, { ".vgpr_spill_count", &info->vgpr_spills },
+        { ".sgpr_spill_count", &info->sgpr_spills },
     };
     for (uint64_t i = 0; map.kind == PACK_MAP && i < map.n && !s->bad; i++) {
         struct item key = pack_next(s), value = pack_next(s);
@@ -257,7 +258,7 @@ static void take_kernel(struct pack *s, struct item map, struct code_info *info)
             copy_str(info->name, sizeof info->name, value);
         for (size_t f = 0; f < sizeof field / sizeof *field; f++)
             if (key_is(key, field[f].key) && value.kind == PACK_UINT)
-                *field[f].to += (uint32_t)value.n; /* both spill counts add up */
+                *field[f].to = (uint32_t)value.n;
         pack_skip(s, value, 0);
     }
 }
@@ -368,7 +369,7 @@ const char *code_differs(const struct kernel_want *w, const void *bytes, size_t 
         return say("workgroup %u, the row has %u", info->workgroup, w->workgroup);
     if (info->wavefront != 32)
         return say("wavefront %u, wanted 32", info->wavefront);
-    if (info->scratch || info->spills)
-        return say("%u bytes of scratch, %u registers spilled; wanted none", info->scratch, info->spills);
+    if (info->scratch || info->vgpr_spills) /* scalar registers spill to lanes of vector registers, not to memory */
+        return say("%u bytes of scratch, %u vector registers spilled; wanted none", info->scratch, info->vgpr_spills);
     return NULL;
 }
