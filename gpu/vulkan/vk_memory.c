@@ -254,7 +254,7 @@ static status slot_begin(struct vk *v, struct vk_slot **out, struct err *e)
     if (r != VK_SUCCESS)
         return vk_lose(v, r, "transfer", e);
     vk_barrier(v, s->cb, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_TRANSFER_BIT,
-               VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_2_TRANSFER_BIT,
+               VK_ACCESS_2_SHADER_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_2_TRANSFER_BIT,
                VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT);
     v->next_slot = (v->next_slot + 1) % VK_SLOTS;
     *out = s;
