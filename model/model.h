@@ -96,6 +96,11 @@ size_t session_state_bytes(session *s, size_t n_past);
 status session_save(session *s, session_put_fn put, void *ctx, struct err *e);
 status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, struct err *e);
 
+/* Runs the last recorded step again, call by call, and reports each call's row and seconds in order. The session's state is spoilt by it: return
+ * to a mark or reset. decode: the step of session_decode, else of session_prefill; nothing is reported when there was none. */
+typedef void (*session_profile_fn)(void *ctx, const char *row, double seconds);
+status session_profile(session *s, bool decode, session_profile_fn fn, void *ctx, struct err *e);
+
 /* Dump of the wide residual [n_stream, n_embd] of the last row after every layer, for finding the first layer that differs:
  * with a tap set, every step copies n_layer rows there. NULL: none. */
 void session_tap(session *s, float *layers);

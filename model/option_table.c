@@ -103,6 +103,7 @@ static const struct row table[] = {
     { "-n --n-gen", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_gen), 0, BIG, .def = "128", .help = "generated tokens; 0 drops the test" },
     { "-d --n-depth", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_depth), 0, BIG, .def = "0", .help = "tokens already in the context, not timed" },
     { "-r --repetitions", "N", ON(BENCH), G_WHAT, UINT32, AT(b_reps), 1, 1000, .def = "5", .help = "timed runs of each test, after one warm-up" },
+    { "--profile", NULL, ON(BENCH), G_WHAT, FLAG, AT(profile), .help = "time per kernel row of the last step, on stderr" },
 
     { "--golden", "FILE...", ON(EVAL), G_WHAT, GOLDEN, .help = "compare with golden values (.gold, .layers); exit 1 outside the tolerance" },
     { "--ppl", "TEXT", ON(EVAL), G_WHAT, PPL, AT(ppl_path), .help = "perplexity of a file in chunks of -c (512), the second half of each scored" },
@@ -187,7 +188,7 @@ static const struct row table[] = {
     NOT_YET("--no-union", NULL, ANY),
     NOT_YET("--no-graph", NULL, ANY),
     NOT_YET("--no-fuse", NULL, ANY),
-    NOT_YET("--profile", NULL, ANY),
+    NOT_YET("--profile", NULL, ~ON(BENCH)),
     NOT_YET("--devices", NULL, ~ON(INFO)),
     NOT_YET("--kernels", NULL, ANY),
     NOT_YET("--needle", "LEN,..", ANY),

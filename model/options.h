@@ -57,6 +57,7 @@ struct options {
     /* bench */
     struct uint_list b_prompt, b_gen, b_depth;
     uint32_t b_reps;
+    bool profile;                /* time per kernel row */
     enum { OUT_MD, OUT_JSONL } b_out;
     /* eval */
     char **golden;               /* [n_golden] */

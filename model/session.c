@@ -412,6 +412,19 @@ size_t session_n_past(const session *s) { return s->n_past + s->n_pending; }
 size_t session_n_ctx(const session *s) { return s->p.n_ctx; }
 void session_tap(session *s, float *layers) { s->tap = layers; }
 
+status session_profile(session *s, bool decode, session_profile_fn fn, void *ctx, struct err *e)
+{
+    struct gpu_cmd *c = decode ? &s->decode : &s->prefill;
+    double *seconds = calloc(MAX(c->n, 1u), sizeof *seconds);
+    if (!seconds)
+        return fail(e, ERR_NOMEM, "profile of %u calls", c->n);
+    status st = c->n ? gpu_profile(s->m->gpu, c, seconds, e) : OK;
+    for (uint32_t i = 0; st == OK && i < c->n; i++)
+        fn(ctx, c->call[i].table->row[c->call[i].id].id, seconds[i]);
+    free(seconds);
+    return st;
+}
+
 /* ---- marks ---- */
 
 struct mark_head {
