@@ -1,4 +1,5 @@
 /* main.c - flags to options, one command, exit code. The only place that reads the environment and that exits. */
+#include "model/guard.h"
 #include "model/option_table.h"
 
 #include <errno.h>
@@ -18,12 +19,17 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-/* Written by the signal handler, read by the commands between steps: the one variable of the program. */
-static volatile sig_atomic_t stop;
+/* What the signal handler and the commands tell each other: stop is read between steps; see options.h for at_once. */
+static volatile sig_atomic_t stop, at_once;
 
-static void on_signal(int number) { stop = number; }
+static void on_signal(int number)
+{
+    if (at_once)
+        _exit(128 + number);
+    stop = number;
+}
 
-/* The first signal asks the command to finish its step; a second one ends the program at once. */
+/* The first signal asks the command to finish its step, or ends a load; a second one ends the program at once. */
 static void catch_signals(void)
 {
     struct sigaction a = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
@@ -57,6 +63,8 @@ static int run_command(const struct options *o)
         return cmd_tokenize(o);
     case CMD_SPLIT:
         return cmd_split(o);
+    case CMD_SELFTEST:
+        return cmd_selftest(o);
     case CMD_HELP:
         options_help(stdout, o->help_on);
         return EXIT_DONE;
@@ -69,7 +77,7 @@ static int run_command(const struct options *o)
 /* What a user may not expect about the model and the options, said once; run says the first after it has seen its inputs. */
 static void say_first(const struct options *o)
 {
-    bool engine = o->command == CMD_BENCH || o->command == CMD_EVAL || o->command == CMD_INFO;
+    bool engine = o->command == CMD_BENCH || o->command == CMD_EVAL || (o->command == CMD_INFO && !o->devices);
     if (*o->without_effect)
         console_note(o->con, "hayate: accepted without effect here: %s", o->without_effect);
     if (engine && !o->model_path && model_has_demo())
@@ -79,7 +87,7 @@ static void say_first(const struct options *o)
 int main(int argc, char **argv)
 {
     struct console con = { 0 };
-    struct options o = { .con = &con, .stop = &stop };
+    struct options o = { .con = &con, .stop = &stop, .at_once = &at_once };
     struct err e;
     const char *env_model = getenv("HAYATE_MODEL");
     char dash[] = "-";
@@ -88,6 +96,7 @@ int main(int argc, char **argv)
 
     hold_streams();
     signal(SIGPIPE, SIG_IGN);
+    guard_open(isatty(STDERR_FILENO));
     con.err_tty = isatty(STDERR_FILENO);
     con.out_tty = isatty(STDOUT_FILENO);
     o.model_path = env_model && *env_model ? env_model : NULL;
@@ -108,6 +117,8 @@ int main(int argc, char **argv)
     }
     if (reads_stdin)
         o.files[o.n_files++] = dash;
+    if (o.command != CMD_RUN && o.command != CMD_BATCH && o.command != CMD_SPLIT)
+        signal(SIGPIPE, SIG_DFL); /* a list whose reader has seen enough ends in silence; an answer that nobody took is an error */
     say_first(&o);
     if (o.command == CMD_RUN || o.command == CMD_BATCH || o.command == CMD_BENCH || o.command == CMD_EVAL)
         catch_signals();

@@ -3,6 +3,8 @@
 
 #include "gpu/gpu_kernels.h"
 
+#include <string.h>
+
 #define KERNEL KERNEL_CHECK
 #include "gdn/gdn_kernels.def"
 #undef KERNEL
@@ -38,11 +40,24 @@ void gdn_scratch_take(struct gdn_scratch *s, struct arena *a, const struct gdn_d
     s->mixed = ADDR(arena_take(a, n_tok * v, sizeof(float)));
 }
 
+void gdn_fuse_conv(struct gdn_layer *l, const struct gdn_scratch *s)
+{
+    memcpy(l->step_in, l->in, sizeof l->in);
+    l->step_in[0].act = ACT_CONV;
+    l->step_in[0].y = s->conv;
+    l->step_in[0].taps = l->block.conv;
+    l->step_in[0].window = l->block.window;
+    l->step_in[0].n_taps = l->block.taps;
+}
+
 void gdn_record(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr u, uint32_t n_tok,
                 enum gdn_phase phase)
 {
-    gpu_matmul(c, l->in, COUNT_OF(l->in), u, d->n_embd, n_tok);
-    CALL(c, gdn_kernels, K_gdn_conv, gdn_width(d), struct gdn_conv_args, .block = gpu_shared(c, &l->block), .raw = s->raw, .out = s->conv, .n_tok = n_tok);
+    bool fused = phase == GDN_DECODE && gpu_backend_of(c->gpu) != GPU_CPU;
+    gpu_matmul(c, fused ? l->step_in : l->in, COUNT_OF(l->in), u, d->n_embd, n_tok);
+    if (!fused)
+        CALL(c, gdn_kernels, K_gdn_conv, gdn_width(d), struct gdn_conv_args, .block = gpu_shared(c, &l->block), .raw = s->raw, .out = s->conv,
+             .n_tok = n_tok);
     CALL(c, gdn_kernels, phase == GDN_DECODE ? K_gdn_step : K_gdn_chunk, d->n_v, struct gdn_mix_args, .block = gpu_shared(c, &l->block), .qkv = s->conv,
          .gate = s->gate, .beta = s->beta, .alpha = s->alpha, .out = s->mixed, .n_tok = n_tok);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_v * d->dim, n_tok);

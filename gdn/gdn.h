@@ -36,10 +36,13 @@ void gdn_scratch_take(struct gdn_scratch *s, struct arena *a, const struct gdn_d
 struct gdn_layer {
     struct gdn_block block;
     struct matmul_job in[4]; /* qkv, gate, beta, alpha */
+    struct matmul_job step_in[4]; /* on a device, decode: the same with the convolution of qkv in the product */
     struct matmul_job out;
 };
 
 enum gdn_phase { GDN_DECODE, GDN_PREFILL };
+/* Fills step_in from in and the block. */
+void gdn_fuse_conv(struct gdn_layer *l, const struct gdn_scratch *s);
 /* y = GDN(u) for n_tok rows that follow the state, which moves on. Records only.
  *   u [n_tok, n_embd] f32     y (= layer->out.y) [n_tok, n_embd] f32 */
 void gdn_record(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr u, uint32_t n_tok,

@@ -27,7 +27,7 @@ struct gdn_conv_args {
 };
 
 /* Recurrence, output norm and gate, for n_tok rows in order. gdn_step goes row by row (decode), gdn_chunk by chunks of GDN_CHUNK
- * rows counted from row 0 (prefill). Items: value heads. */
+ * rows counted from row 0 (prefill); devices go row by row in both. Items: value heads. */
 #define GDN_CHUNK 64
 struct gdn_mix_args {
     gpu_addr block;

@@ -63,6 +63,14 @@ void pages_free(void *p, size_t n_bytes)
         munmap(p, n_bytes ? n_bytes : 1);
 }
 
+const char *size_text(char buf[32], size_t n_bytes, bool up)
+{
+    unsigned shift = n_bytes < (size_t)10 << 10 ? 0 : n_bytes < (size_t)10 << 20 ? 10 : 20;
+    size_t unit = (size_t)1 << shift, n = n_bytes / unit + (up && n_bytes % unit);
+    snprintf(buf, 32, "%zu %s%s", n, shift == 0 ? "byte" : shift == 10 ? "KiB" : "MiB", shift == 0 && n != 1 ? "s" : "");
+    return buf;
+}
+
 void plan_add(struct plan *p, const char *name, size_t bytes, const char *note_fmt, ...)
 {
     assert(p->n < COUNT_OF(p->line));

@@ -78,6 +78,9 @@ void *arena_take(struct arena *a, size_t n, size_t elem_bytes); /* NULL while co
 void *pages_alloc(size_t n_bytes);
 void pages_free(void *p, size_t n_bytes);
 
+/* A size as it is read: "17 bytes", "640 KiB", "24 MiB"; up: rounded up, else down. */
+const char *size_text(char buf[32], size_t n_bytes, bool up);
+
 /* The memory plan: what `info --plan` prints before anything is allocated. */
 struct plan_line {
     const char *name; /* "session: K/V" */

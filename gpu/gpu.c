@@ -78,17 +78,26 @@ void gpu_record_parallel(struct gpu_cmd *c)
         c->call[c->n - 1].parallel = true;
 }
 
+static status recording_error(const struct gpu_cmd *c, struct err *e)
+{
+    if (c->err.code != OK && e)
+        *e = c->err;
+    return c->err.code;
+}
+
 status gpu_start(gpu *g, struct gpu_cmd *c, struct err *e)
 {
-    if (c->err.code != OK) {
-        if (e)
-            *e = c->err;
-        return c->err.code;
-    }
+    TRY(recording_error(c, e));
     return g->ops->start(g, c, e);
 }
 
 status gpu_wait(gpu *g, struct err *e) { return g->ops->wait(g, e); }
+
+status gpu_profile(gpu *g, struct gpu_cmd *c, double *seconds, struct err *e)
+{
+    TRY(recording_error(c, e));
+    return g->ops->profile(g, c, seconds, e);
+}
 
 status gpu_submit(gpu *g, struct gpu_cmd *c, struct err *e)
 {

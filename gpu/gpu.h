@@ -73,7 +73,8 @@ enum gpu_backend { GPU_CPU, GPU_VULKAN };
 struct gpu_params {
     uint32_t n_threads;   /* cpu. 0: the cores this process may use */
     bool reference;       /* cpu: run every row's plain C reference, for comparison */
-    uint32_t device;      /* others: index in the list of gpu_devices() */
+    uint32_t isa;         /* cpu: 1 + enum cpu_isa takes the twins of this set, ERR_DEVICE where the machine lacks it; 0: the best there is */
+    uint32_t device;      /* others: index in the list of gpu_print_devices() */
     size_t alloc_limit;   /* largest single allocation in bytes, for tests; 0: what the device says */
     uint32_t watchdog_s;  /* a submit that takes longer is an error, not a hang. 0: 60 */
     const char *cache_dir; /* compiled pipelines are kept there; NULL: nowhere */
@@ -84,7 +85,8 @@ struct gpu_info {
     enum gpu_backend backend;
     char name[256], driver[256];
     uint64_t device_bytes, shared_bytes, alloc_limit;
-    uint32_t subgroup_min, subgroup_max, group_memory; /* bytes of SHARED memory per group */
+    uint32_t subgroup_min, subgroup_max, subgroup;     /* subgroup: what kernels run with */
+    uint32_t group_memory;                             /* bytes of SHARED(...) per group */
     bool integrated, matrix, last_group;               /* see enum gpu_need */
 };
 
@@ -116,7 +118,8 @@ struct gpu_mem {
 /* Zeroed memory. ERR_NOMEM, ERR_DEVICE: one line with `what` and the sizes. */
 status gpu_alloc(gpu *g, struct gpu_mem *m, size_t bytes, enum gpu_mem_kind kind, const char *what, struct err *e);
 void gpu_free(gpu *g, struct gpu_mem *m); /* accepts memory that was never allocated */
-/* Transfers, complete on return. Addresses lie inside allocations of g, wherever they start. */
+/* Transfers, complete on return and behind all lists that were started before. A range lies inside one allocation of g, wherever it starts;
+ * the two ranges of a copy do not overlap. */
 status gpu_write(gpu *g, gpu_addr to, const void *from, size_t n, struct err *e);
 status gpu_read(gpu *g, void *to, gpu_addr from, size_t n, struct err *e);
 status gpu_copy(gpu *g, gpu_addr to, gpu_addr from, size_t n, struct err *e);
@@ -156,5 +159,7 @@ status gpu_submit(gpu *g, struct gpu_cmd *c, struct err *e);
 /* The same in two halves: lists run in the order in which they were started; gpu_wait returns when all have ended. */
 status gpu_start(gpu *g, struct gpu_cmd *c, struct err *e);
 status gpu_wait(gpu *g, struct err *e);
+/* Runs the list once, call by call, and says how long each of the c->n calls took. */
+status gpu_profile(gpu *g, struct gpu_cmd *c, double *seconds, struct err *e);
 
 #endif

@@ -12,6 +12,7 @@
 /* A weight matrix [n_out, n_in]: n_out rows of row_bytes, in the block format `type` (enum quant_id, on a device enum device_type). */
 struct gpu_mat {
     gpu_addr data;
+    gpu_addr book;      /* on a device: the type's grid of code words; else unused */
     uint64_t row_bytes;
     uint32_t type;
     uint32_t n_in, n_out;
@@ -36,7 +37,7 @@ struct matmul_job {
     float scale;
     uint32_t n_taps;
 };
-#define MATMUL_JOB_BYTES 72
+#define MATMUL_JOB_BYTES 80
 
 /* Several matrices that read the same x in one call. Items: the output rows of job 0, 1, ..., each job's count rounded up to
  * MATMUL_GRAIN, so a block never straddles two jobs. */
@@ -49,6 +50,10 @@ struct matmul_args {
     uint32_t n_tok;
     uint32_t tok_group; /* rows of x that a block of a matvec row covers; the CPU's matmul covers all */
 };
+
+/* Rows matvec_*: the same products on a device. Blocks: for each group of tok_group rows of x, the jobs' output rows in blocks of
+ * MATVEC_GRAIN, each job rounded up. Items = blocks * MATVEC_GRAIN. Every row of x is summed in the order that it has alone. */
+#define MATVEC_GRAIN 16
 
 /* The step block: what changes from step to step, in memory that the rows read. */
 struct gpu_step {
@@ -65,6 +70,44 @@ struct embed_args {
     gpu_addr out;   /* [n_tok, n_stream, n_in] f32 */
     uint32_t n_stream;
     uint32_t reserved;
+};
+
+/* The largest value of a row and where it is: the lowest index among equals. NaN is never the largest; a row (or part of one) without any
+ * other value gives ARGMAX_NONE and -infinity. */
+#define ARGMAX_SPAN 4096
+#define ARGMAX_NONE 0xffffffffu
+struct argmax_best {
+    uint32_t id;
+    float value;
+};
+
+/* part[r][i] = the best of columns ARGMAX_SPAN * i .. of row r. Items: n_row * ceil(n / ARGMAX_SPAN). */
+struct argmax_part_args {
+    gpu_addr x;    /* [n_row, stride] f32 */
+    gpu_addr part; /* [n_row, ceil(n / ARGMAX_SPAN)] struct argmax_best, 8-byte aligned */
+    uint32_t n, stride;
+};
+
+/* best[r] = the best of row r's parts. Items: n_row. */
+struct argmax_args {
+    gpu_addr part;
+    gpu_addr best; /* [n_row] struct argmax_best, 8-byte aligned */
+    uint32_t n_part;
+    uint32_t reserved;
+};
+
+/* Next to no work: count[i] += 1. Items: counters. */
+struct bench_empty_args {
+    gpu_addr count; /* [n_items] u32 */
+};
+
+/* Item i reads n_word words and adds them up, modulo 2^32: sum[i]. write: it stores word number k of the whole array as k instead. */
+#define BENCH_READ_ALIGN 1024 /* n_word is a multiple of it */
+struct bench_read_args {
+    gpu_addr data; /* [n_items, n_word] u32, 16-byte aligned */
+    gpu_addr sum;  /* [n_items] u32 */
+    uint32_t n_word;
+    uint32_t write;
 };
 
 #endif

@@ -18,6 +18,7 @@ struct gpu_ops {
     void (*forget)(gpu *g, struct gpu_cmd *c); /* frees c->recording */
     status (*start)(gpu *g, struct gpu_cmd *c, struct err *e);
     status (*wait)(gpu *g, struct err *e);
+    status (*profile)(gpu *g, struct gpu_cmd *c, double *seconds, struct err *e);
 };
 
 /* The first member of every backend's own struct. */

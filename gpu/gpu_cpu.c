@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct cpu {
     gpu base;
@@ -19,6 +20,8 @@ struct cpu {
 };
 static struct cpu *cpu_of(gpu *g) { return (struct cpu *)(void *)g; }
 static const struct cpu *cpu_of_const(const gpu *g) { return (const struct cpu *)(const void *)g; }
+
+static const char *const isa_name[ISA_COUNT] = { "base", "avx2", "avx512" };
 
 static enum cpu_isa isa_detect(void)
 {
@@ -110,21 +113,22 @@ uint32_t gpu_threads(const gpu *g) { return g->info.backend == GPU_CPU ? team_si
 
 const char *gpu_isa_name(const gpu *g)
 {
-    static const char *const name[ISA_COUNT] = { "base", "avx2", "avx512" };
     const struct cpu *c = cpu_of_const(g);
     if (g->info.backend != GPU_CPU)
         return g->info.name;
-    return c->reference ? "reference" : name[c->isa];
+    return c->reference ? "reference" : isa_name[c->isa];
 }
 
 struct walk {
     const struct cpu *g;
     const struct gpu_cmd *c;
+    uint32_t first; /* the call that is step 0 */
 };
 
 static uint32_t call_blocks(void *ctx, uint32_t step)
 {
-    const struct gpu_call *call = &((const struct walk *)ctx)->c->call[step];
+    const struct walk *w = ctx;
+    const struct gpu_call *call = &w->c->call[w->first + step];
     uint32_t grain = call->table->row[call->id].grain;
     return (call->n_items + grain - 1) / grain;
 }
@@ -132,7 +136,7 @@ static uint32_t call_blocks(void *ctx, uint32_t step)
 static void run_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
 {
     const struct walk *w = ctx;
-    const struct gpu_call *call = &w->c->call[step];
+    const struct gpu_call *call = &w->c->call[w->first + step];
     const struct gpu_kernel *row = &call->table->row[call->id];
     gpu_row_fn fast = w->g->reference ? NULL : call->table->fast[w->g->isa][call->id];
     uint32_t first = block * row->grain;
@@ -143,7 +147,25 @@ static void run_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
 static status cpu_start(gpu *g, struct gpu_cmd *c, struct err *e)
 {
     (void)e;
-    team_run(cpu_of(g)->team, c->n, call_blocks, run_block, &(struct walk){ cpu_of(g), c });
+    team_run(cpu_of(g)->team, c->n, call_blocks, run_block, &(struct walk){ cpu_of(g), c, 0 });
+    return OK;
+}
+
+static double now_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static status cpu_profile(gpu *g, struct gpu_cmd *c, double *seconds, struct err *e)
+{
+    (void)e;
+    for (uint32_t i = 0; i < c->n; i++) {
+        double start = now_seconds();
+        team_run(cpu_of(g)->team, 1, call_blocks, run_block, &(struct walk){ cpu_of(g), c, i });
+        seconds[i] = now_seconds() - start;
+    }
     return OK;
 }
 
@@ -155,14 +177,17 @@ static status cpu_wait(gpu *g, struct err *e)
 
 static const struct gpu_ops cpu_ops = { .close = cpu_close, .has = cpu_has, .alloc = cpu_alloc, .free = cpu_free, .write = cpu_write,
                                         .read = cpu_read, .copy = cpu_copy, .clear = cpu_clear, .memory_used = cpu_memory_used,
-                                        .forget = cpu_forget, .start = cpu_start, .wait = cpu_wait };
+                                        .forget = cpu_forget, .start = cpu_start, .wait = cpu_wait, .profile = cpu_profile };
 
 status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e)
 {
+    enum cpu_isa best = isa_detect(), isa = p->isa ? (enum cpu_isa)(p->isa - 1) : best;
+    if (isa > best)
+        return fail(e, ERR_DEVICE, "cpu: this machine has no %s", isa_name[isa]);
     struct cpu *c = calloc(1, sizeof *c);
     if (!c)
         return fail(e, ERR_NOMEM, "cpu device");
-    *c = (struct cpu){ .base = { .ops = &cpu_ops, .info = { .backend = GPU_CPU, .name = "cpu" } }, .isa = isa_detect(), .reference = p->reference };
+    *c = (struct cpu){ .base = { .ops = &cpu_ops, .info = { .backend = GPU_CPU, .name = "cpu" } }, .isa = isa, .reference = p->reference };
     status s = team_open(&c->team, p->n_threads ? p->n_threads : gpu_cores_available(), e);
     if (s != OK) {
         free(c);

@@ -1,4 +1,5 @@
 /* gpu_kernels.c - the table of the shared rows. */
+#include "gpu/device_weights.h"
 #include "gpu/gpu_kernels.h"
 
 #define KERNEL KERNEL_CHECK
@@ -17,12 +18,43 @@ const struct gpu_kernel_table gpu_kernels = { rows, FAST_TABLES(gpu_fast), GPU_K
 /* Four decoded weight rows, each padded to a whole vector. */
 size_t gpu_scratch_floats(uint32_t n_in) { return 4 * size_up(n_in, 16); }
 
+/* Builds of a row follow one another in the table: by weight type as device_build_of counts them, then by rows of x. */
+static uint32_t rows_step(uint32_t n_tok) { return n_tok > 4 ? 3 : n_tok > 2 ? 2 : n_tok - 1; }
+uint32_t gpu_rows_of(uint32_t n_tok) { return 1u << rows_step(n_tok); }
+uint32_t gpu_rows_build(uint32_t first, uint32_t per_step, uint32_t n_tok) { return first + per_step * rows_step(n_tok); }
+
+/* Jobs that one build understands go together: any number of common types and one other. */
+static void matvec(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok)
+{
+    for (uint32_t first = 0, n; first < n_job; first += n) {
+        uint32_t build = 0, blocks = 0;
+        for (n = 0; first + n < n_job; n++) {
+            uint32_t own = device_build_of(jobs[first + n].w.type);
+            if (own && build && own != build)
+                break;
+            build = own ? own : build;
+            blocks += (jobs[first + n].w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
+        }
+        uint32_t tok_group = gpu_rows_of(n_tok), groups = (n_tok + tok_group - 1) / tok_group;
+        CALL(c, gpu_kernels, gpu_rows_build(K_matvec_NONE_r1 + 4 * build, 1, n_tok), groups * blocks * MATVEC_GRAIN, struct matmul_args, .x = x,
+             .job = gpu_shared(c, jobs + first), .x_stride = x_stride, .n_job = n, .n_tok = n_tok, .tok_group = tok_group);
+        if (first)
+            gpu_record_parallel(c);
+    }
+}
+
 void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok)
 {
     uint32_t items = 0;
+    if (n_tok == 0)
+        return;
+    if (gpu_backend_of(c->gpu) != GPU_CPU) {
+        matvec(c, jobs, n_job, x, x_stride, n_tok);
+        return;
+    }
     for (uint32_t i = 0; i < n_job; i++)
         items += (uint32_t)size_up(jobs[i].w.n_out, MATMUL_GRAIN);
-    CALL(c, gpu_kernels, K_matmul, n_tok ? items : 0, struct matmul_args, .x = x, .job = gpu_shared(c, jobs), .x_stride = x_stride, .n_job = n_job,
+    CALL(c, gpu_kernels, K_matmul, items, struct matmul_args, .x = x, .job = gpu_shared(c, jobs), .x_stride = x_stride, .n_job = n_job,
          .n_tok = n_tok);
 }
 

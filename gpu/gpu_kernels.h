@@ -22,6 +22,14 @@ size_t gpu_scratch_floats(uint32_t n_in);
 /* Records y = act(scale * W x) for the jobs of one call; see struct matmul_args. jobs is host-readable memory. */
 void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok);
 
+/* Rows of x that the build for n_tok rows takes at a time (1, 2, 4, 8), and that build's id, when the builds for 1, 2, 4 and 8 rows are
+ * per_step apart in the table, beginning with `first`. */
+uint32_t gpu_rows_of(uint32_t n_tok);
+uint32_t gpu_rows_build(uint32_t first, uint32_t per_step, uint32_t n_tok);
+
+/* Product of n values x with columns column .. of a row of a matrix in device layout; tmp holds a row. For references. */
+double device_dot(const struct gpu_mat *w, uint64_t row, uint32_t column, const float *x, uint32_t n, float *tmp);
+
 /* silu and sigmoid as the formulas have them; the one place that decides their form. */
 float act_apply(uint32_t act, float x);
 

@@ -1,4 +1,5 @@
 /* gpu_ref.c - the shared rows in plain C: what every other form is compared with. */
+#include "gpu/device_weights.h"
 #include "gpu/gpu_kernels.h"
 #include "gpu/quant.h"
 
@@ -54,5 +55,136 @@ void matmul_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch
                 sum += (double)scratch->f[i] * (double)x[i];
             AT(float, job->y)[(size_t)t * job->y_stride + r] = act_apply(job->act, job->scale * (float)sum);
         }
+    }
+}
+
+/* ---- rows that read device layouts ---- */
+
+void embed_dev_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct embed_args *a = args;
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    const struct gpu_mat *w = AT(const struct gpu_mat, a->table);
+    (void)scratch;
+    for (uint32_t t = first; t < first + n; t++) {
+        float *r = AT(float, a->out) + (size_t)t * a->n_stream * w->n_in;
+        device_unpack_row(w->type, AT(const uint8_t, w->data) + (uint64_t)AT(const int32_t, step->ids)[t] * w->row_bytes, r, w->n_in);
+        for (uint32_t s = 1; s < a->n_stream; s++)
+            memcpy(r + (size_t)s * w->n_in, r, w->n_in * sizeof *r);
+    }
+}
+
+double device_dot(const struct gpu_mat *w, uint64_t row, uint32_t column, const float *x, uint32_t n, float *tmp)
+{
+    double sum = 0;
+    device_unpack_row(w->type, AT(const uint8_t, w->data) + row * w->row_bytes, tmp, w->n_in);
+    for (uint32_t i = 0; i < n; i++)
+        sum += (double)tmp[column + i] * (double)x[i];
+    return sum;
+}
+
+/* v[t] holds the values of output row r before the activation: silu of their convolution, and the window moves on */
+static void convolve(const struct matmul_job *job, uint32_t r, const float *v, float *y, uint32_t n)
+{
+    float *window = AT(float, job->window);
+    uint32_t past = job->n_taps - 1, width = job->w.n_out;
+    for (uint32_t t = 0; t < n; t++) {
+        float sum = 0;
+        for (uint32_t k = 0; k <= past; k++) {
+            uint32_t back = past - k;
+            sum += AT(const float, job->taps)[r * job->n_taps + k] * (t >= back ? v[t - back] : window[(size_t)(past + t - back) * width + r]);
+        }
+        y[(size_t)t * job->y_stride + r] = act_apply(ACT_SILU, sum);
+    }
+    for (uint32_t k = 0; k < past; k++)
+        window[(size_t)k * width + r] = n + k >= past ? v[n + k - past] : window[(size_t)(n + k) * width + r];
+}
+
+void matvec_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_scratch *scratch)
+{
+    const struct matmul_args *a = args;
+    const struct matmul_job *jobs = AT(const struct matmul_job, a->job);
+    uint32_t blocks = 0;
+    for (uint32_t j = 0; j < a->n_job; j++)
+        blocks += (jobs[j].w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
+    for (uint32_t g = first / MATVEC_GRAIN; g < (first + n_items) / MATVEC_GRAIN; g++) {
+        uint32_t t0 = g / blocks * a->tok_group, block = g % blocks, n = MIN(a->tok_group, a->n_tok - t0);
+        const struct matmul_job *job = jobs;
+        for (; block >= (job->w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN; job++)
+            block -= (job->w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
+        for (uint32_t r = block * MATVEC_GRAIN; r < MIN((block + 1) * MATVEC_GRAIN, job->w.n_out); r++) {
+            float v[64], *y = AT(float, job->y) + (size_t)t0 * job->y_stride;
+            assert(n <= COUNT_OF(v));
+            for (uint32_t t = 0; t < n; t++)
+                v[t] = job->scale * (float)device_dot(&job->w, r, 0, AT(const float, a->x) + (size_t)(t0 + t) * a->x_stride, job->w.n_in, scratch->f);
+            if (job->act == ACT_CONV)
+                convolve(job, r, v, y, n);
+            else
+                for (uint32_t t = 0; t < n; t++)
+                    y[(size_t)t * job->y_stride + r] = act_apply(job->act, v[t]);
+        }
+    }
+}
+
+/* ---- arg-max ---- */
+
+static const struct argmax_best argmax_none = { ARGMAX_NONE, -INFINITY };
+
+/* Comparisons with NaN are false, so NaN never replaces anything */
+static void argmax_take(struct argmax_best *b, uint32_t id, float x)
+{
+    if (x > b->value || (x == b->value && id < b->id))
+        *b = (struct argmax_best){ id, x };
+}
+
+void argmax_part_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct argmax_part_args *a = args;
+    uint32_t parts = (a->n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        const float *x = AT(const float, a->x) + (size_t)(item / parts) * a->stride;
+        uint32_t from = item % parts * ARGMAX_SPAN, to = MIN(from + ARGMAX_SPAN, a->n);
+        struct argmax_best best = argmax_none;
+        for (uint32_t i = from; i < to; i++)
+            argmax_take(&best, i, x[i]);
+        AT(struct argmax_best, a->part)[item] = best;
+    }
+}
+
+void argmax_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct argmax_args *a = args;
+    (void)scratch;
+    for (uint32_t r = first; r < first + n; r++) {
+        const struct argmax_best *part = AT(const struct argmax_best, a->part) + (size_t)r * a->n_part;
+        struct argmax_best best = argmax_none;
+        for (uint32_t i = 0; i < a->n_part; i++)
+            argmax_take(&best, part[i].id, part[i].value);
+        AT(struct argmax_best, a->best)[r] = best;
+    }
+}
+
+/* ---- measuring ---- */
+
+void bench_empty_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct bench_empty_args *a = args;
+    (void)scratch;
+    for (uint32_t i = first; i < first + n; i++)
+        AT(uint32_t, a->count)[i]++;
+}
+
+void bench_read_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct bench_read_args *a = args;
+    (void)scratch;
+    for (uint32_t i = first; i < first + n; i++) {
+        uint32_t *data = AT(uint32_t, a->data) + (size_t)i * a->n_word, sum = 0;
+        for (uint32_t k = 0; !a->write && k < a->n_word; k++)
+            sum += data[k];
+        for (uint32_t k = 0; a->write && k < a->n_word; k++)
+            data[k] = i * a->n_word + k;
+        AT(uint32_t, a->sum)[i] = sum;
     }
 }

@@ -116,6 +116,7 @@ json_t *answer_json(const struct options *o, const model *m, const struct input 
     if (o->reasoning)
         json_object_set_new(j, "reasoning", json_of(a->all.p ? a->all.p : "", a->n_thought));
     json_object_set_new(j, "prompt_tokens", json_integer((json_int_t)in->prompt.n));
+    json_object_set_new(j, "reused_tokens", json_integer((json_int_t)a->n_reused));
     json_object_set_new(j, "generated_tokens", json_integer((json_int_t)a->n_generated));
     long_input_json(&in->fit, j);
     json_object_set_new(j, "prefill_s", json_real(a->prefill_s));
@@ -154,7 +155,7 @@ static bool prefill_on(void *ctx, size_t n_done)
 {
     struct prefilling *p = ctx;
     if (n_done && p->w->prefill)
-        p->w->prefill(p->w->ctx, n_done, p->n, console_now() - p->t0);
+        p->w->prefill(p->w->ctx, n_done, p->n, 0, console_now() - p->t0);
     return !*p->en->o->stop;
 }
 
@@ -171,10 +172,11 @@ static status prefill(struct engine *en, const struct input *in, const struct wa
     TRY(prefix_begin(&en->prefix, en->s, in->prompt.v, in->n_prefix, &n_evaluated, e));
     en->prefix.ctx = NULL; /* p ends here */
     a->n_reused = in->n_prefix - n_evaluated;
+    t0 += en->prefix.saving_s; /* not a part of evaluating */
     for (size_t at = in->n_prefix; at < n && !*o->stop; at += MIN(step, n - at)) {
         TRY(session_prefill(en->s, in->prompt.v + at, MIN(step, n - at), NULL, NULL, e));
         if (w->prefill)
-            w->prefill(w->ctx, MIN(at + step, n), n, console_now() - t0);
+            w->prefill(w->ctx, MIN(at + step, n), n, a->n_reused, console_now() - t0);
     }
     if (!*o->stop)
         TRY(session_flush(en->s, NULL, NULL, e));
@@ -293,12 +295,14 @@ void engine_say_plan(const struct options *o, const model *m, size_t n_ctx)
     console_note(o->con, "  %-24s %14zu bytes", "total", plan_total(&plan));
 }
 
-status engine_open(struct engine *en, const struct options *o, model *m, size_t n_ctx, struct err *e)
+status engine_open(struct engine *en, const struct options *o, model *m, prefix_cache *cache, size_t n_ctx, struct err *e)
 {
     struct session_params p = session_params_of(o, n_ctx);
     size_t n_vocab = model_shape(m)->n_vocab;
     *en = (struct engine){ .o = o, .m = m };
     TRY(session_open(&en->s, m, &p, o->mem_limit, e));
+    prefix_cache_bind(cache, m, &p);
+    en->prefix.cache = cache;
     TRY(sampler_open(&en->sampler, n_vocab, &o->sample, e));
     for (size_t id = 0; o->ignore_eos && id < n_vocab; id++)
         if (tokenizer_is_stop(model_tokenizer(m), (int32_t)id))

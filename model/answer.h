@@ -67,7 +67,8 @@ json_t *answer_json(const struct options *o, const model *m, const struct input 
 /* Called while an answer is made; either may be NULL. */
 struct watch {
     void *ctx;
-    void (*prefill)(void *ctx, size_t done, size_t total, double seconds);          /* after each step, and with done = total at the end */
+    /* after each step, and with done = total at the end; n_reused of done were not evaluated */
+    void (*prefill)(void *ctx, size_t done, size_t total, size_t n_reused, double seconds);
     status (*token)(void *ctx, const struct answer *a, double seconds, struct err *e); /* after each token, and when the answer is complete */
 };
 
@@ -81,7 +82,8 @@ struct engine {
     struct ids banned; /* --ignore-eos: the stop ids */
 };
 
-status engine_open(struct engine *en, const struct options *o, model *m, size_t n_ctx, struct err *e);
+/* cache: --prefix-cache, or NULL; it stays the caller's. */
+status engine_open(struct engine *en, const struct options *o, model *m, prefix_cache *cache, size_t n_ctx, struct err *e);
 void engine_close(struct engine *en);
 /* Notes on the model after it was opened, and with -v the plan of a session. */
 void engine_say_model(const struct options *o, const model *m);

@@ -26,6 +26,7 @@ struct batch {
     struct pile pile;
     struct task *task; /* [pile.n] */
     model *m;
+    prefix_cache *cache; /* NULL without --prefix-cache */
     struct engine engine;
     store *store;      /* NULL without -o */
     jsonl *jsonl;      /* NULL without --jsonl */
@@ -170,11 +171,11 @@ static void show_status(struct batch *b, const char *what)
         console_note(b->o->con, "%zu/%zu files, %.0f tok/s%s", ended, n, speed, left);
 }
 
-static void on_prefill(void *ctx, size_t done, size_t total, double seconds)
+static void on_prefill(void *ctx, size_t done, size_t total, size_t n_reused, double seconds)
 {
     struct batch *b = ctx;
     char what[64];
-    b->in_work_tok = done;
+    b->in_work_tok = done - n_reused;
     b->in_work_s = seconds;
     snprintf(what, sizeof what, "prefill %zu/%zu", done, total);
     show_status(b, what);
@@ -185,7 +186,7 @@ static status on_token(void *ctx, const struct answer *a, double seconds, struct
     struct batch *b = ctx;
     char what[64];
     (void)e;
-    b->in_work_tok = b->task[b->at].n_prompt + a->n_generated;
+    b->in_work_tok = b->task[b->at].n_prompt - a->n_reused + a->n_generated;
     b->in_work_s = a->prefill_s + seconds;
     snprintf(what, sizeof what, "decode %zu", a->n_generated);
     show_status(b, what);
@@ -325,7 +326,6 @@ static status write_answer(struct batch *b, size_t i, const struct input *in, co
     if (!b->jsonl)
         return OK;
     json_t *line = answer_json(b->o, b->m, in, a);
-    json_object_set_new(line, "reused_tokens", json_integer((json_int_t)a->n_reused));
     status s = line ? jsonl_put(b->jsonl, i, line, &from, a->ending, e) : fail(e, ERR_NOMEM, "%s: JSON", in->path);
     json_decref(line);
     return s;
@@ -452,14 +452,17 @@ static status run_all(struct batch *b, struct err *e)
 {
     const struct options *o = b->o;
     TRY(input_check_options(o, e));
+    TRY(prefix_cache_open(&b->cache, o->prefix_dir, o->prefix_max, o->con, e));
     TRY(pile_gather(&b->pile, o, e));
     TRY(pile_check_outputs(&b->pile, o, e));
     if (!(b->task = calloc(b->pile.n, sizeof *b->task)))
         return fail(e, ERR_NOMEM, "%zu inputs", b->pile.n);
     TRY(open_outputs(b, e));
-    TRY(model_open(&b->m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, e));
+    TRY(open_model(o, &b->m, e));
     engine_say_model(o, b->m);
+    *o->at_once = 1; /* reads a page of every tensor */
     b->model_hash = model_identity(b->m);
+    *o->at_once = 0;
     b->options_hash = options_identity(o);
     notify_start(b);
     TRY(survey(b, e));
@@ -467,7 +470,7 @@ static status run_all(struct batch *b, struct err *e)
     if (b->n_to_do && !*o->stop) {
         if (o->verbose)
             engine_say_plan(o, b->m, b->n_ctx);
-        if (engine_open(&b->engine, o, b->m, b->n_ctx, e) != OK) {
+        if (engine_open(&b->engine, o, b->m, b->cache, b->n_ctx, e) != OK) {
             console_note(o->con, "hayate: the largest input is %s, %zu tokens; with -c inputs that are too long fail and the others go on",
                          b->pile.v[b->at].shown, b->task[b->at].n_prompt);
             return e->code;
@@ -502,6 +505,7 @@ int cmd_batch(const struct options *o)
     if (b.task)
         notify_end(&b, code);
     engine_close(&b.engine);
+    prefix_cache_close(b.cache);
     jsonl_close(b.jsonl);
     store_close(b.store);
     model_close(b.m);

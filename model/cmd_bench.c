@@ -3,7 +3,7 @@
  * A test is ppN (one prompt of N ids) or tgN (N decode steps), at a depth of D ids that were filled before and are not timed. The depth is filled
  * once; every repetition starts from a mark of it. Ids are random from a fixed seed: the same trace in every repetition. One warm-up per
  * test. Not timed: loading, tokenising, sampling. */
-#include "model/options.h"
+#include "model/answer.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -59,7 +59,7 @@ static void cpu_name(char *out, size_t n)
 /* One timed run from the mark */
 static status run_once(struct bench *b, const struct result *r, double *seconds, struct err *e)
 {
-    session_return(b->s, b->mark);
+    TRY(session_return(b->s, b->mark, e));
     const int32_t *ids = b->ids + r->n_depth;
     double t0 = now();
     if (r->n_prompt) {
@@ -69,7 +69,7 @@ static status run_once(struct bench *b, const struct result *r, double *seconds,
     for (uint64_t i = 0; i < r->n_gen; i++)
         TRY(session_decode(b->s, ids[r->n_prompt + i], e));
     *seconds = now() - t0;
-    return OK;
+    return model_check_logits(b->m, session_logits(b->s), e);
 }
 
 static void leave_depth(struct bench *b)
@@ -105,6 +105,54 @@ static status enter_depth(struct bench *b, uint64_t n_depth, struct err *e)
     return session_mark(b->s, b->mark, e);
 }
 
+/* ---- --profile: time per kernel row ---- */
+
+struct profile {
+    struct profile_row {
+        const char *row;
+        uint32_t calls;
+        double seconds;
+    } row[128];
+    size_t n;
+    double seconds;
+    uint32_t calls;
+};
+
+static void profile_call(void *ctx, const char *row, double seconds)
+{
+    struct profile *p = ctx;
+    size_t i = 0;
+    while (i < p->n && strcmp(p->row[i].row, row) != 0)
+        i++;
+    if (i == COUNT_OF(p->row))
+        return;
+    if (i == p->n)
+        p->row[p->n++] = (struct profile_row){ .row = row };
+    p->row[i].calls++;
+    p->row[i].seconds += seconds;
+    p->seconds += seconds;
+    p->calls++;
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    double x = ((const struct profile_row *)a)->seconds, y = ((const struct profile_row *)b)->seconds;
+    return (x < y) - (x > y);
+}
+
+static status print_profile(struct bench *b, const struct result *r, bool decode, struct err *e)
+{
+    struct profile p = { .n = 0 };
+    TRY(session_profile(b->s, decode, profile_call, &p, e));
+    qsort(p.row, p.n, sizeof p.row[0], by_seconds);
+    fprintf(stderr, "%s step at depth %llu: %u calls, %.3f ms\n%-18s %6s %10s %9s %7s\n", decode ? "decode" : "prefill", (unsigned long long)r->n_depth,
+            p.calls, 1e3 * p.seconds, "row", "calls", "ms", "us each", "share");
+    for (size_t i = 0; i < p.n; i++)
+        fprintf(stderr, "%-18s %6u %10.3f %9.2f %6.1f%%\n", p.row[i].row, p.row[i].calls, 1e3 * p.row[i].seconds, 1e6 * p.row[i].seconds / p.row[i].calls,
+                100 * p.row[i].seconds / p.seconds);
+    return OK;
+}
+
 static status run_test(struct bench *b, struct result *r, struct err *e)
 {
     struct result warm = { .n_prompt = MIN(r->n_prompt, (uint64_t)512), .n_gen = MIN(r->n_gen, (uint64_t)8), .n_depth = r->n_depth };
@@ -114,6 +162,10 @@ static status run_test(struct bench *b, struct result *r, struct err *e)
         TRY(run_once(b, r, &seconds, e));
         r->rate[r->n] = (double)(r->n_prompt + r->n_gen) / seconds;
     }
+    if (b->o->profile && r->n_prompt)
+        TRY(print_profile(b, r, false, e));
+    if (b->o->profile && r->n_gen)
+        TRY(print_profile(b, r, true, e));
     return OK;
 }
 
@@ -136,8 +188,9 @@ static void print_json(const struct bench *b, const struct result *r)
     struct tm tm;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
     const char *kv = o->precise || o->kv == KV_F32 ? "f32" : "f16";
-    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I}", "build_commit", HAYATE_COMMIT, "cpu_info", b->cpu, "gpu_info", "", "backends", "CPU",
-                          "model_filename", gguf_name(model_gguf(b->m)), "model_type", "qwen4exp", "model_size", (json_int_t)b->bytes, "model_n_params",
+    const char *name = gguf_name(model_gguf(b->m));
+    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:o,s:s,s:I,s:I}", "build_commit", HAYATE_COMMIT, "cpu_info", b->cpu, "gpu_info", "", "backends", "CPU",
+                          "model_filename", json_of(name, strlen(name)), "model_type", "qwen4exp", "model_size", (json_int_t)b->bytes, "model_n_params",
                           (json_int_t)b->params);
     json_t *ns = json_array(), *ts = json_array();
     double ns_of[MAX_REPS], mean, dev;
@@ -230,7 +283,7 @@ int cmd_bench(const struct options *o)
 {
     struct err e;
     struct bench b = { .o = o };
-    if (model_open(&b.m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK) {
+    if (open_model(o, &b.m, &e) != OK) {
         console_error(o->con, "%s", e.msg);
         return exit_code_of(e.code);
     }

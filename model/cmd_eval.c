@@ -2,7 +2,7 @@
  *
  * A golden file (GOLD1) holds ids, the nll of every next id, arg-max and gap per position and full logits of some rows; a GLAY1 file holds the wide
  * residual after every layer at the last position of the set with the same name. Both are little-endian. */
-#include "model/options.h"
+#include "model/answer.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -124,6 +124,7 @@ static const struct rule precise_rule = { "cpu --precise: |logit| 2e-4, |nll| 1e
 static const struct rule default_rule = { "default path: mean nll within 0.02, arg-max equal at 99 % where gap > 0.5", 0, 0, 0.02, 0.5, 0.99 };
 
 struct compare {
+    const model *m;
     const struct golden *g;
     const struct rule *rule;
     double logit, nll, sum_nll, sum_gold;
@@ -134,9 +135,9 @@ static status compare_rows(void *ctx, size_t pos, size_t n_rows, const float *lo
 {
     struct compare *c = ctx;
     const struct golden *g = c->g;
-    (void)e;
     for (size_t r = 0; r < n_rows; r++) {
         const float *x = logits + r * g->n_vocab;
+        TRY(model_check_logits(c->m, x, e));
         size_t p = pos + r;
         int32_t best, next = p + 1 < g->n_tok ? g->ids[p + 1] : g->ids[p];
         double nll = row_nll(x, g->n_vocab, next, &best), d;
@@ -172,6 +173,18 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* One line on stdout. Takes j, which may be NULL. */
+static status put_json(json_t *j, struct err *e)
+{
+    char *line = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    json_decref(j);
+    if (!line)
+        return fail(e, ERR_NOMEM, "JSON of a result");
+    puts(line); /* main sees whether it arrived */
+    free(line);
+    return OK;
+}
+
 /* One golden file; *held says whether it is within the rule */
 static status eval_gold(const struct options *o, model *m, const char *path, bool *held, struct err *e)
 {
@@ -179,7 +192,7 @@ static status eval_gold(const struct options *o, model *m, const char *path, boo
     session *s = NULL;
     TRY(golden_open(&g, path, e));
     status st = OK;
-    struct compare c = { .g = &g, .rule = o->precise ? &precise_rule : &default_rule };
+    struct compare c = { .m = m, .g = &g, .rule = o->precise ? &precise_rule : &default_rule };
     if (g.n_vocab != model_shape(m)->n_vocab) {
         st = fail(e, ERR_INPUT, "%s: for a vocabulary of %u, found a model of %u", path, g.n_vocab, model_shape(m)->n_vocab);
         goto out;
@@ -190,15 +203,17 @@ static status eval_gold(const struct options *o, model *m, const char *path, boo
     uint32_t n = MAX(1u, g.n_tok - 1);
     double mean = fabs(c.sum_nll - c.sum_gold) / n;
     const struct rule *r = c.rule;
+    if (!isfinite(c.logit + c.nll + mean)) {
+        st = fail(e, ERR_FORMAT, "%s: holds a value that is no number", path);
+        goto out;
+    }
     *held = (!(r->logit > 0) || c.logit <= r->logit) && (!(r->nll > 0) || c.nll <= r->nll) && (!(r->mean_nll > 0) || mean <= r->mean_nll) &&
             (double)c.n_agree >= r->agree * (double)c.n_counted;
     if (o->json) {
-        json_t *j = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:s,s:b}", "golden", path, "tokens", (int)g.n_tok, "max_logit_diff", c.logit,
+        json_t *j = json_pack("{s:o,s:i,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:s,s:b}", "golden", json_of(path, strlen(path)), "tokens", (int)g.n_tok, "max_logit_diff", c.logit,
                               "max_nll_diff", c.nll, "mean_nll", c.sum_nll / n, "mean_nll_diff", mean, "argmax_equal", (int)c.n_equal, "argmax_counted",
                               (int)c.n_counted, "argmax_counted_equal", (int)c.n_agree, "rule", r->name, "within", *held);
-        json_dumpf(j, stdout, JSON_COMPACT);
-        putchar('\n');
-        json_decref(j);
+        TRY_OR(out, st, put_json(j, e));
     } else {
         printf("%-20s %5u tok  max |logit diff| %.2e  max |nll diff| %.2e  mean nll %.6f (%+.1e)  arg-max %u/%u (gap > %g: %u/%u)  %s\n", base_name(path),
                g.n_tok, c.logit, c.nll, c.sum_nll / n, (c.sum_nll - c.sum_gold) / n, c.n_equal, g.n_tok, r->gap, c.n_agree, c.n_counted,
@@ -255,6 +270,13 @@ static status eval_layers(const struct options *o, model *m, const char *path, b
                 first = (int)il;
         }
     *held = first < 0;
+    if (o->json) { /* null: no number, or no layer */
+        json_t *j = json_pack("{s:o,s:i,s:o,s:o,s:b}", "layers", json_of(path, strlen(path)), "position", (int)head[0], "max_residual_diff",
+                              isfinite(worst) ? json_real(worst) : json_null(), "first_different_layer", first < 0 ? json_null() : json_integer(first),
+                              "within", *held);
+        st = put_json(j, e);
+        goto out;
+    }
     printf("%-20s position %d  max |residual diff| %.2e  ", base_name(path), head[0], worst);
     if (first < 0)
         printf("ok\n");
@@ -359,8 +381,7 @@ static int eval_ppl(const struct options *o, model *m)
         if (*o->stop)
             goto out;
         p.ids = ids.v + c * n_ctx;
-        session_reset(s);
-        if (session_prefill(s, p.ids, n_ctx, ppl_rows, &p, &e) != OK || session_flush(s, ppl_rows, &p, &e) != OK)
+        if (session_reset(s, &e) != OK || session_prefill(s, p.ids, n_ctx, ppl_rows, &p, &e) != OK || session_flush(s, ppl_rows, &p, &e) != OK)
             goto failed;
         console_note(o->con, "[%zu/%zu] %.4f", c + 1, n_chunk, exp(p.sum / (double)MAX((size_t)1, p.n_scored)));
     }
@@ -371,11 +392,11 @@ static int eval_ppl(const struct options *o, model *m)
         goto failed;
     }
     if (o->json) {
-        json_t *j = json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f}", "file", o->ids_path ? o->ids_path : o->ppl_path, "n_ctx", (json_int_t)n_ctx, "chunks",
+        const char *of = o->ids_path ? o->ids_path : o->ppl_path;
+        json_t *j = json_pack("{s:o,s:I,s:I,s:I,s:f,s:f,s:f}", "file", json_of(of, strlen(of)), "n_ctx", (json_int_t)n_ctx, "chunks",
                               (json_int_t)n_chunk, "tokens_scored", (json_int_t)p.n_scored, "mean_nll", mean, "ppl", ppl, "ppl_stderr", err);
-        json_dumpf(j, stdout, JSON_COMPACT);
-        putchar('\n');
-        json_decref(j);
+        if (put_json(j, &e) != OK)
+            goto failed;
     } else {
         printf("ppl %.4f +/- %.4f  mean nll %.6f  %zu tokens scored, %zu chunks of %zu\n", ppl, err, mean, p.n_scored, n_chunk, n_ctx);
     }
@@ -395,7 +416,7 @@ int cmd_eval(const struct options *o)
 {
     struct err e;
     model *m = NULL;
-    if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK)
+    if (open_model(o, &m, &e) != OK)
         return complain(o, &e);
     int code = EXIT_DONE;
     if (o->n_golden)

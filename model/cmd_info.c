@@ -132,7 +132,11 @@ int cmd_info(const struct options *o)
 {
     struct err e;
     model *m = NULL;
-    if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, &e) != OK) {
+    if (o->devices) {
+        backend_print_devices();
+        return EXIT_DONE;
+    }
+    if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads, .backend = o->backend, .device = o->device }, &e) != OK) {
         console_error(o->con, "%s", e.msg);
         return exit_code_of(e.code);
     }

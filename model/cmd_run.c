@@ -13,6 +13,7 @@ struct run {
     struct input *in;      /* [o->n_files] */
     bool *ready;           /* [o->n_files] whether it can be answered */
     model *m;
+    prefix_cache *cache;   /* NULL without --prefix-cache */
     struct engine engine;
     size_t n_answers;      /* printed so far */
     int code;
@@ -139,10 +140,10 @@ static void show_thoughts(struct showing *v, const struct answer *a, bool comple
     v->thought_shown = SIZE_MAX;
 }
 
-static void on_prefill(void *ctx, size_t done, size_t total, double seconds)
+static void on_prefill(void *ctx, size_t done, size_t total, size_t n_reused, double seconds)
 {
     struct showing *v = ctx;
-    console_progress(v->r->o->con, "prefill", done, total, seconds);
+    console_progress(v->r->o->con, "prefill", done, total, n_reused, seconds);
 }
 
 static status on_token(void *ctx, const struct answer *a, double seconds, struct err *e)
@@ -162,7 +163,7 @@ static status on_token(void *ctx, const struct answer *a, double seconds, struct
         v->shown = t.n;
     }
     if (!v->stream && (o->quiet || a->thought_end != SIZE_MAX))
-        console_progress(o->con, "decode", a->n_generated, 0, seconds);
+        console_progress(o->con, "decode", a->n_generated, 0, 0, seconds);
     return OK;
 }
 
@@ -202,11 +203,14 @@ static void print_timing(struct run *r, const struct input *in, const struct ans
 {
     const struct options *o = r->o;
     bool named = o->n_files > 1;
+    char reused[40] = "";
+    if (a->n_reused)
+        snprintf(reused, sizeof reused, " (%zu reused)", a->n_reused);
     if (answer_is_cut(a))
         console_note(o->con, "hayate: %s: answer cut by %s after %zu tokens", document_name(in->path), a->ending == STOP_LENGTH ? "-n" : "the context",
                      a->n_generated);
-    console_note(o->con, "%s%sprefill %zu tok, %.1f tok/s · decode %zu tok, %.1f tok/s", named ? document_name(in->path) : "", named ? ": " : "",
-                 in->prompt.n, rate(in->prompt.n, a->prefill_s), a->n_generated, rate(a->n_generated, a->decode_s));
+    console_note(o->con, "%s%sprefill %zu tok%s, %.1f tok/s · decode %zu tok, %.1f tok/s", named ? document_name(in->path) : "", named ? ": " : "",
+                 in->prompt.n, reused, rate(in->prompt.n - a->n_reused, a->prefill_s), a->n_generated, rate(a->n_generated, a->decode_s));
 }
 
 /* False when going on makes no sense: stdout is gone. */
@@ -256,18 +260,20 @@ static status run_all(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
     TRY(input_check_options(o, e));
+    if (!o->print_prompt)
+        TRY(prefix_cache_open(&r->cache, o->prefix_dir, o->prefix_max, o->con, e));
     size_t n_ctx;
     if (!read_inputs(r))
         return OK;
     if (o->print_prompt)
         return print_prompts(r, e);
-    TRY(model_open(&r->m, o->model_path, &(struct model_params){ .n_threads = o->n_threads }, e));
+    TRY(open_model(o, &r->m, e));
     engine_say_model(o, r->m);
     if (!tokenize_inputs(r, &n_ctx))
         return OK;
     if (o->verbose)
         engine_say_plan(o, r->m, n_ctx);
-    TRY(engine_open(&r->engine, o, r->m, n_ctx, e));
+    TRY(engine_open(&r->engine, o, r->m, r->cache, n_ctx, e));
     for (size_t i = 0; i < o->n_files && !interrupted(r); i++)
         if (r->ready[i] && !answer_one(r, &r->in[i]))
             return OK;
@@ -282,6 +288,7 @@ int cmd_run(const struct options *o)
     if (s != OK)
         failed(&r, &e);
     engine_close(&r.engine);
+    prefix_cache_close(r.cache);
     model_close(r.m);
     for (size_t i = 0; r.in && i < o->n_files; i++)
         input_free(&r.in[i]);

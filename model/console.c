@@ -58,10 +58,10 @@ void console_error(struct console *c, const char *fmt, ...)
     va_end(ap);
 }
 
-void console_progress(struct console *c, const char *what, size_t done, size_t total, double seconds)
+void console_progress(struct console *c, const char *what, size_t done, size_t total, size_t n_free, double seconds)
 {
     enum { WIDTH = 24 };
-    double t = console_now(), rate = seconds > 0 ? (double)done / seconds : 0;
+    double t = console_now(), rate = seconds > 0 ? (double)(done - n_free) / seconds : 0;
     if (c->quiet || t < c->next_bar)
         return;
     if (!c->err_tty) { /* the first line only when it takes long */

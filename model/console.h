@@ -18,8 +18,8 @@ struct console {
 
 void console_note(struct console *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void console_error(struct console *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Progress. done of total units (total = 0: unknown), in seconds so far; a bar on a terminal, else a line every ten seconds. */
-void console_progress(struct console *c, const char *what, size_t done, size_t total, double seconds);
+/* Progress. done of total units (total = 0: unknown), all but n_free of them in seconds so far; a bar on a terminal, else a line every ten seconds. */
+void console_progress(struct console *c, const char *what, size_t done, size_t total, size_t n_free, double seconds);
 /* A line of any text in place of the bar: on a terminal cut to its width and at most ten times a second, nothing elsewhere. True when it is
  * time to say something in lines instead: not a terminal, and ten seconds since the last time. */
 bool console_status(struct console *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -6,6 +6,7 @@
  * block's output to every stream with its own weight. Mathematics: spec page "model" sections 1 to 6. */
 #include "model/forward.h"
 
+#include "gpu/device_weights.h"
 #include "gpu/gpu_kernels.h"
 #include "model/model_kernels.h"
 #include "model/ngram.h"
@@ -15,11 +16,36 @@
 
 /* ---- recording ---- */
 
+/* Few generated rows on a device: fused calls. Prompt rows never take them, so that a prompt is the same however it is cut. */
+static bool fused(const struct forward *f, enum gdn_phase phase) { return f->device && phase == GDN_DECODE; }
+
+/* The mixer in two calls; what is pending goes in on the way */
+static void mix_fused(struct gpu_cmd *c, struct forward *f, const struct hc_layer *h, uint32_t n_tok)
+{
+    uint32_t S = f->shape->n_stream, D = f->shape->n_embd, rows = gpu_rows_of(n_tok), groups = (n_tok + rows - 1) / rows;
+    uint32_t blocks = (h->mats.down.n_out + HC_GRAIN - 1) / HC_GRAIN + (h->mats.inject.n_out > 0), spans = (D + HC_UP_SPAN - 1) / HC_UP_SPAN;
+    gpu_addr next = f->residuals[f->residual == f->residuals[0]];
+    CALL(c, model_kernels, gpu_rows_build(K_hc_down_r1, 2, n_tok), groups * S * blocks * HC_GRAIN, struct hc_down_args, .residual = f->residual,
+         .residual_out = next, .y = f->pending ? f->y : 0, .inject = f->inject, .gain = h->norm, .hc = gpu_shared(c, &h->mats), .part = f->part,
+         .squares = f->squares, .n_stream = S, .n_embd = D, .n_tok = n_tok, .tok_group = rows);
+    if (f->pending)
+        f->residual = next;
+    f->pending = false;
+    CALL(c, model_kernels, gpu_rows_build(K_hc_up_r1, 2, n_tok), groups * spans, struct hc_up_args, .residual = f->residual, .gain = h->norm,
+         .hc = gpu_shared(c, &h->mats), .part = f->part, .squares = f->squares, .u = f->u, .inject = f->inject, .n_stream = S, .n_embd = D,
+         .n_tok = n_tok, .tok_group = rows, .eps = f->shape->eps);
+}
+
 /* u = mix(R) and, except in the final mixer, inj (spec 1.2) */
-static void mix(struct gpu_cmd *c, const struct forward *f, const struct hc_layer *h, uint32_t row0, uint32_t n_tok)
+static void mix(struct gpu_cmd *c, struct forward *f, const struct hc_layer *h, uint32_t row0, uint32_t n_tok, enum gdn_phase phase)
 {
     const struct shape *s = f->shape;
     uint32_t S = s->n_stream, D = s->n_embd, spans = (D + HC_SPAN - 1) / HC_SPAN;
+    if (fused(f, phase)) {
+        mix_fused(c, f, h, n_tok);
+        return;
+    }
+    forward_settle(c, f, n_tok);
     gpu_addr residual = f->residual + (uint64_t)row0 * S * D * sizeof(float);
     CALL(c, model_kernels, K_hc_norm, n_tok * S, struct hc_norm_args, .residual = residual, .gain = h->norm, .out = f->norm, .n_stream = S,
          .n_embd = D, .eps = s->eps);
@@ -29,19 +55,23 @@ static void mix(struct gpu_cmd *c, const struct forward *f, const struct hc_laye
 }
 
 /* R += inj * y */
-static void combine(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
+void forward_settle(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
 {
     uint32_t S = f->shape->n_stream;
+    if (!f->pending)
+        return;
     CALL(c, model_kernels, K_hc_combine, n_tok * S, struct hc_combine_args, .residual = f->residual, .inject = f->inject, .y = f->y, .n_stream = S,
          .n_embd = f->shape->n_embd);
+    f->pending = false;
 }
 
 /* R += PLE(R, n-grams) (spec 2.5) */
-static void ple(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
+static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
 {
     const struct shape *s = f->shape;
     uint32_t width = s->n_stream * s->n_embd;
-    gpu_matmul(c, f->ple_in, 2, ADDR(f->ngram), s->ple_head * s->ple_row, n_tok);
+    forward_settle(c, f, n_tok);
+    gpu_matmul(c, f->ple_in, 2, gpu_shared(c, f->ngram), s->ple_head * s->ple_row, n_tok);
     CALL(c, model_kernels, K_ple_gate, n_tok * s->n_stream, struct ple_gate_args, .residual = f->residual, .key = f->ple_s.key, .value = f->ple_s.value,
          .norm_key = f->ple_s.norm_key, .norm_query = f->ple_s.norm_query, .norm_conv = f->ple_s.norm_conv, .gv = f->ple_s.gv, .z = f->ple_s.z,
          .n_stream = s->n_stream, .n_embd = s->n_embd, .eps = s->eps);
@@ -49,15 +79,25 @@ static void ple(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
          .window = f->ple_s.window, .residual = f->residual, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = n_tok);
 }
 
-/* y = MoE(u) (spec 5) */
-static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
+/* The experts of a few rows, or of any number where nothing groups them: each (row, slot) by itself */
+static void experts_apart(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
 {
     const struct moe_block *b = &l->moe;
-    gpu_addr block = ADDR(b);
+    gpu_addr block = gpu_shared(c, b);
+    uint32_t up = K_moe_up_NONE + 2 * device_build_of(b->gate.type), down = K_moe_mix_NONE + 2 * device_build_of(b->down.type);
+    CALL(c, model_kernels, up, n_tok * b->n_used * (uint32_t)size_up(b->ff, MOE_UP_GRAIN), struct moe_up_args, .block = block, .id = f->moe_s.id,
+         .u = f->u, .h = f->moe_s.h, .n_tok = n_tok);
+    CALL(c, model_kernels, down, n_tok * (uint32_t)size_up(b->n_embd, MOE_MIX_GRAIN), struct moe_mix_args, .block = block, .id = f->moe_s.id,
+         .weight = f->moe_s.weight, .h = f->moe_s.h, .gate = f->moe_s.shared_gate, .up = f->moe_s.shared_up, .scalar = f->moe_s.shared_scalar, .y = f->y,
+         .n_tok = n_tok);
+}
+
+/* The experts of many rows: sorted by expert, each expert's weights read once */
+static void experts_grouped(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
+{
+    const struct moe_block *b = &l->moe;
+    gpu_addr block = gpu_shared(c, b);
     uint32_t most_active = MIN(b->n_expert, n_tok * b->n_used);
-    gpu_matmul(c, l->moe_in, COUNT_OF(l->moe_in), f->u, b->n_embd, n_tok);
-    CALL(c, model_kernels, K_moe_route, n_tok, struct moe_route_args, .block = block, .logits = f->moe_s.logits, .id = f->moe_s.id,
-         .weight = f->moe_s.weight);
     CALL(c, model_kernels, K_moe_group, 1, struct moe_group_args, .block = block, .id = f->moe_s.id, .weight = f->moe_s.weight, .group = f->moe_s.group,
          .expert = f->moe_s.expert, .start = f->moe_s.start, .row = f->moe_s.row, .share = f->moe_s.share, .cursor = f->moe_s.cursor, .n_tok = n_tok);
     CALL(c, model_kernels, K_moe_gate_up, most_active * (uint32_t)size_up(b->ff, MOE_GRAIN), struct moe_gate_up_args, .block = block,
@@ -69,39 +109,54 @@ static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward
          .shared_gate = f->moe_s.shared_scalar, .y = f->y, .n_tok = n_tok);
 }
 
-void forward_embed(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
+/* y = MoE(u) (spec 5) */
+static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
 {
-    CALL(c, gpu_kernels, K_embed, n_tok, struct embed_args, .step = ADDR(f->step), .table = ADDR(&f->w->token_embd), .out = f->residual,
-         .n_stream = f->shape->n_stream);
+    gpu_matmul(c, l->moe_in, COUNT_OF(l->moe_in), f->u, l->moe.n_embd, n_tok);
+    CALL(c, model_kernels, K_moe_route, n_tok, struct moe_route_args, .block = gpu_shared(c, &l->moe), .logits = f->moe_s.logits, .id = f->moe_s.id,
+         .weight = f->moe_s.weight);
+    if (f->device)
+        experts_apart(c, f, l, n_tok);
+    else
+        experts_grouped(c, f, l, n_tok);
 }
 
-void forward_layer(struct gpu_cmd *c, const struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase)
+void forward_embed(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
+{
+    f->residual = f->residuals[0];
+    f->pending = false;
+    CALL(c, gpu_kernels, f->device ? K_embed_dev : K_embed, n_tok, struct embed_args, .step = gpu_shared(c, f->step), .table = gpu_shared(c, f->token_embd),
+         .out = f->residual, .n_stream = f->shape->n_stream);
+}
+
+void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase)
 {
     const struct forward_layer *l = &f->layer[il];
     if ((int32_t)il == f->shape->ple_layer)
         ple(c, f, n_tok);
-    mix(c, f, &l->hc_attn, 0, n_tok);
+    mix(c, f, &l->hc_attn, 0, n_tok, phase);
     if (f->shape->is_qsa[il])
-        qsa_record(c, &l->qsa, &f->qsa_s, &f->qsa, ADDR(f->step), f->u, n_tok);
+        qsa_record(c, &l->qsa, &f->qsa_s, &f->qsa, gpu_shared(c, f->step), f->u, n_tok);
     else
         gdn_record(c, &l->gdn, &f->gdn_s, &f->gdn, f->u, n_tok, phase);
-    combine(c, f, n_tok);
-    mix(c, f, &l->hc_ffn, 0, n_tok);
+    f->pending = true;
+    mix(c, f, &l->hc_ffn, 0, n_tok, phase);
     moe(c, f, l, n_tok);
-    combine(c, f, n_tok);
+    f->pending = true;
 }
 
-void forward_head(struct gpu_cmd *c, const struct forward *f, uint32_t row0, uint32_t n_row)
+void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t n_row, enum gdn_phase phase)
 {
-    mix(c, f, &f->out_hc, row0, n_row);
-    gpu_matmul(c, &f->head, 1, f->u, f->shape->n_embd, n_row);
+    mix(c, f, f->out_hc, row0, n_row, phase);
+    gpu_matmul(c, f->head, 1, f->u, f->shape->n_embd, n_row);
 }
 
 void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos, const int32_t *past)
 {
     const struct shape *s = f->shape;
     memcpy(f->ids, ids, n * sizeof *ids);
-    *f->step = (struct gpu_step){ .ids = ADDR(f->ids), .rope = ADDR(f->rope), .n_tok = n, .pos = (uint32_t)pos };
+    f->step->n_tok = n;
+    f->step->pos = (uint32_t)pos;
     uint32_t half = s->rope_dim / 2;
     for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++) {
         float p = pos + j >= 3 ? (float)(pos + j - 3) : 0; /* entries before position 0 are never read */
@@ -131,6 +186,7 @@ static void place_hc(const struct forward *f, struct hc_layer *h, const struct h
     if (w->inject.data)
         h->down[h->n_down++] = job(&w->inject, f->inject, ACT_SIGMOID2, scale);
     h->up = job(&w->up, f->gate, ACT_SIGMOID, 1);
+    h->mats = (struct hc_mats){ .down = w->down, .inject = w->inject, .up = w->up };
 }
 
 static void place_gdn(const struct forward *f, struct gdn_layer *l, const struct gdn_weights *w, const struct layer_state *st)
@@ -143,6 +199,7 @@ static void place_gdn(const struct forward *f, struct gdn_layer *l, const struct
     l->in[2] = job(&w->beta, f->gdn_s.beta, ACT_SIGMOID, 1);
     l->in[3] = job(&w->alpha, f->gdn_s.alpha, ACT_NONE, 1);
     l->out = job(&w->out, f->y, ACT_NONE, 1);
+    gdn_fuse_conv(l, &f->gdn_s);
 }
 
 static void place_qsa(const struct forward *f, struct qsa_layer *l, const struct qsa_weights *w, const struct layer_state *st, bool dense)
@@ -171,9 +228,9 @@ static void place_moe(const struct forward *f, struct forward_layer *l, const st
     l->moe_in[3] = job(&w->shared_scalar, f->moe_s.shared_scalar, ACT_SIGMOID, 1);
 }
 
-void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32)
+void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32, bool device)
 {
-    *f = (struct forward){ .shape = s, .w = w, .max_tok = max_tok, .kv_f32 = kv_f32, .cap_blocks = qsa_cap_blocks(n_ctx) };
+    *f = (struct forward){ .shape = s, .w = w, .max_tok = max_tok, .kv_f32 = kv_f32, .device = device, .cap_blocks = qsa_cap_blocks(n_ctx) };
     f->gdn = (struct gdn_dims){ .n_embd = s->n_embd, .n_k = s->gdn_k_head, .n_v = s->gdn_v_head, .dim = s->gdn_dim, .taps = s->conv_taps };
     f->qsa = (struct qsa_dims){ .n_embd = s->n_embd, .n_head = s->n_head, .n_kv = s->n_head_kv, .dim = s->head_dim, .rope_dim = s->rope_dim,
                                 .idx_head = s->idx_head, .idx_dim = s->idx_dim, .budget = s->idx_budget / QSA_RATIO };
@@ -182,18 +239,44 @@ void forward_init(struct forward *f, const struct shape *s, const struct weights
     f->max_logits = (uint32_t)MAX((size_t)1, MIN(strip, (size_t)MIN(max_tok, 64u)));
 }
 
-void forward_place(struct forward *f, struct arena *a, const struct layer_state *state, gpu_addr ple_window)
+status forward_check_device(const struct shape *s, struct err *e)
+{
+    const struct { const char *what; uint32_t found, multiple, most; } bound[] = {
+        { "width", s->n_embd, 16, MAX_EMBD }, { "mixer rank", s->hc_rank, 16, 384 }, { "streams", s->n_stream, 1, 4 },
+        { "expert width", s->expert_ff, 16, MAX_WIDTH }, { "shared expert width", s->shared_ff, 16, MAX_WIDTH },
+        { "experts", s->n_expert, 1, 512 }, { "experts used", s->n_expert_used, 1, 16 }, { "attention head size", s->head_dim, 16, 256 },
+        { "delta-net head size", s->gdn_dim, 8, 128 }, { "indexer head size", s->idx_dim, 4, 128 },
+        { "n-gram row", s->ple_layer >= 0 ? s->ple_head * s->ple_row : 16, 16, MAX_WIDTH },
+    };
+    for (size_t i = 0; i < COUNT_OF(bound); i++)
+        if (bound[i].found % bound[i].multiple || bound[i].found > bound[i].most)
+            return fail(e, ERR_UNSUPPORTED, "%s %u: the device kernels take multiples of %u up to %u; --backend cpu takes any", bound[i].what,
+                        bound[i].found, bound[i].multiple, bound[i].most);
+    return OK;
+}
+
+void forward_place(struct forward *f, struct arena *shared, struct arena *a, gpu_addr shared_delta, const struct layer_state *state,
+                   gpu_addr ple_window)
 {
     const struct shape *s = f->shape;
     size_t n = f->max_tok, D = s->n_embd, wide = s->n_stream * D, k = s->n_expert_used, E = s->n_expert;
 #define FLOATS(count) ADDR(arena_take(a, (count), sizeof(float)))
-    f->layer = arena_take(a, s->n_layer, sizeof *f->layer);
-    f->step = arena_take(a, 1, sizeof *f->step);
-    f->ids = arena_take(a, n, sizeof *f->ids);
-    f->rope = arena_take(a, (3 + n) * s->rope_dim, sizeof(float));
-    f->inv_freq = arena_take(a, s->rope_dim / 2, sizeof(float));
-    f->ngram = arena_take(a, n * s->ple_head * s->ple_row, sizeof(float));
-    f->residual = FLOATS(n * wide);
+    f->layer = arena_take(shared, s->n_layer, sizeof *f->layer);
+    f->out_hc = arena_take(shared, 1, sizeof *f->out_hc);
+    f->head = arena_take(shared, 1, sizeof *f->head);
+    f->ple_in = arena_take(shared, 2, sizeof *f->ple_in);
+    f->token_embd = arena_take(shared, 1, sizeof *f->token_embd);
+    f->step = arena_take(shared, 1, sizeof *f->step);
+    f->ids = arena_take(shared, n, sizeof *f->ids);
+    f->rope = arena_take(shared, (3 + n) * s->rope_dim, sizeof(float));
+    f->inv_freq = arena_take(shared, s->rope_dim / 2, sizeof(float));
+    f->ngram = arena_take(shared, n * s->ple_head * s->ple_row, sizeof(float));
+    f->residuals[0] = f->residuals[1] = FLOATS(n * wide);
+    if (f->device) { /* fused calls: few rows */
+        f->residuals[1] = FLOATS(DECODE_ROWS * wide);
+        f->part = FLOATS((size_t)DECODE_ROWS * s->n_stream * (s->hc_rank + s->n_stream));
+        f->squares = FLOATS((size_t)DECODE_ROWS * s->n_stream);
+    }
     f->norm = FLOATS(n * wide);
     f->gate = FLOATS(n * wide);
     f->low = FLOATS(n * s->hc_rank);
@@ -233,6 +316,9 @@ void forward_place(struct forward *f, struct arena *a, const struct layer_state 
 #undef FLOATS
     if (!a->base)
         return;
+    *f->token_embd = f->w->token_embd;
+    f->step->ids = ADDR(f->ids) + shared_delta;
+    f->step->rope = ADDR(f->rope) + shared_delta;
     for (uint32_t i = 0; i < s->rope_dim / 2; i++)
         f->inv_freq[i] = powf(s->rope_base, -2.0f * (float)i / (float)s->rope_dim);
     for (uint32_t il = 0; il < s->n_layer; il++) {
@@ -246,8 +332,8 @@ void forward_place(struct forward *f, struct arena *a, const struct layer_state 
             place_gdn(f, &l->gdn, &w->gdn, &state[il]);
         place_moe(f, l, &w->moe);
     }
-    place_hc(f, &f->out_hc, &f->w->out_hc);
-    f->head = job(&f->w->output, f->logits, ACT_NONE, 1);
+    place_hc(f, f->out_hc, &f->w->out_hc);
+    *f->head = job(&f->w->output, f->logits, ACT_NONE, 1);
     f->ple_in[0] = job(&f->w->ple.key, f->ple_s.key, ACT_NONE, 1);
     f->ple_in[1] = job(&f->w->ple.value, f->ple_s.value, ACT_NONE, 1);
     f->ple_s.window = ple_window;
@@ -271,5 +357,5 @@ size_t forward_thread_floats(const struct forward *f)
 uint32_t forward_max_calls(const struct forward *f)
 {
     uint32_t strips = (f->max_tok + QSA_STRIP - 1) / QSA_STRIP;
-    return 16 + f->shape->n_layer * 24 + f->shape->n_qsa * 2 * strips;
+    return 16 + f->shape->n_layer * 24 + f->shape->n_qsa * 2 * (strips + QSA_FEW);
 }

@@ -13,11 +13,14 @@ struct layer_state {
     gpu_addr gdn_state, gdn_window; /* GDN */
 };
 
+enum { DECODE_ROWS = 8 }; /* rows of a decode step, at most */
+
 /* A hyper-connection module, ready to record. */
 struct hc_layer {
     gpu_addr norm;
     struct matmul_job down[2]; /* down; inject, absent in the final mixer */
     struct matmul_job up;
+    struct hc_mats mats;       /* the same matrices, for the rows of a device */
     uint32_t n_down;
 };
 
@@ -38,19 +41,27 @@ struct forward {
     uint32_t max_tok;    /* rows of the largest step */
     uint32_t max_logits; /* rows of the largest head */
     bool kv_f32;
+    bool device;         /* not the cpu: weights in device layouts, few rows in fused calls */
 
+    /* in SHARED memory: written by the host, read by kernels */
     struct forward_layer *layer; /* [n_layer] */
-    struct hc_layer out_hc;
-    struct matmul_job head;
-    struct matmul_job ple_in[2]; /* key, value */
-
-    /* scratch; f32 unless said otherwise */
+    struct hc_layer *out_hc;
+    struct matmul_job *head;
+    struct matmul_job *ple_in;   /* [2]: key, value */
+    struct gpu_mat *token_embd;
     struct gpu_step *step;
     int32_t *ids;        /* [max_tok] */
     float *rope;         /* [3 + max_tok, rope_dim] */
     float *inv_freq;     /* [rope_dim / 2] inverse frequencies of the rope table */
     float *ngram;        /* [max_tok, ple_head * ple_row] */
-    gpu_addr residual;   /* [max_tok, n_stream, n_embd] */
+
+    /* while recording */
+    gpu_addr residual;   /* [max_tok, n_stream, n_embd]: where it is now */
+    bool pending;        /* y of the last block is not in it yet */
+
+    /* scratch in DEVICE memory; f32 */
+    gpu_addr residuals[2]; /* a fused mixer reads one and writes the other; one place on the cpu */
+    gpu_addr part, squares; /* fused mixer: see struct hc_down_args */
     gpu_addr norm, gate; /* [max_tok, n_stream, n_embd] */
     gpu_addr low;        /* [max_tok, hc_rank] */
     gpu_addr inject;     /* [max_tok, n_stream] */
@@ -69,9 +80,13 @@ struct forward {
 };
 
 /* Dimensions and limits; before forward_place. */
-void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32);
-/* Takes scratch from a (which may only count) and, when it has memory, builds the layer blocks with the state of each layer. */
-void forward_place(struct forward *f, struct arena *a, const struct layer_state *state, gpu_addr ple_window);
+void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32, bool device);
+/* ERR_UNSUPPORTED, by name, for a shape outside the bounds of the device kernels. */
+status forward_check_device(const struct shape *s, struct err *e);
+/* Takes SHARED memory from `shared` and scratch from `scratch` (both may only count) and, when they have memory, builds the layer blocks with the
+ * state of each layer. Addresses of SHARED memory are host addresses plus shared_delta. */
+void forward_place(struct forward *f, struct arena *shared, struct arena *scratch, gpu_addr shared_delta, const struct layer_state *state,
+                   gpu_addr ple_window);
 /* Floats of working memory a thread needs. */
 size_t forward_thread_floats(const struct forward *f);
 /* An upper bound of the calls of one step. */
@@ -79,11 +94,15 @@ uint32_t forward_max_calls(const struct forward *f);
 
 /* Fills the step block: ids [n] at positions pos .. pos + n - 1, their rope table and n-gram rows. past: see ngram_gather. */
 void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos, const int32_t *past);
-/* The embedding into the residual. */
-void forward_embed(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok);
-/* One layer, all of it: the residual goes in and comes out. */
-void forward_layer(struct gpu_cmd *c, const struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase);
-/* Final mixer and output head of rows row0 .. row0 + n_row - 1 into logits (n_row <= max_logits). */
-void forward_head(struct gpu_cmd *c, const struct forward *f, uint32_t row0, uint32_t n_row);
+
+/* A step is recorded as forward_embed, forward_layer for every layer, forward_settle or forward_head. */
+void forward_embed(struct gpu_cmd *c, struct forward *f, uint32_t n_tok);
+/* One layer: the residual goes in and comes out; the last block's y may stay pending. */
+void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase);
+/* What is pending goes into the residual. */
+void forward_settle(struct gpu_cmd *c, struct forward *f, uint32_t n_tok);
+/* Final mixer and output head of rows row0 .. row0 + n_row - 1 into logits (n_row <= max_logits). Something may be pending only when these are
+ * the rows of the step. */
+void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t n_row, enum gdn_phase phase);
 
 #endif

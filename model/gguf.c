@@ -9,6 +9,8 @@
  */
 #include "model/gguf.h"
 
+#include "model/guard.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -517,6 +519,7 @@ static status map_file(struct shard *f, struct err *e)
             f->map = p;
             f->bytes = (size_t)st.st_size;
             f->mapped = true;
+            guard_add(p, f->bytes, f->path);
         }
     }
     close(fd);
@@ -525,8 +528,10 @@ static status map_file(struct shard *f, struct err *e)
 
 static void shard_free(struct shard *f)
 {
-    if (f->mapped)
+    if (f->mapped) {
+        guard_remove(f->map);
         munmap((void *)f->map, f->bytes);
+    }
     free(f->kv);
     free(f->kv_index.slot);
     free(f->path);

@@ -2,10 +2,36 @@
 #include "model/model.h"
 
 #include "model/demo.h"
+#include "model/forward.h"
 #include "model/model_impl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <xxhash.h>
+
+/* Copies the weights to the device */
+static status fill_device(model *m, const struct model_params *p, struct err *e)
+{
+    TRY(forward_check_device(&m->shape, e));
+    TRY(upload_plan(&m->upload, &m->weights, &m->shape, gpu_info_of(m->gpu)->alloc_limit, e));
+    m->on_device = malloc(sizeof *m->on_device);
+    if (!m->on_device)
+        return fail(e, ERR_NOMEM, "weights");
+    *m->on_device = m->weights;
+    if (p->plan_only)
+        return OK;
+    return upload_weights(&m->upload, m->gpu, m->on_device, &m->weights, &m->shape, p->progress, p->progress_ctx, e);
+}
+
+static status open_backend(model *m, const struct model_params *p, struct err *e)
+{
+    char why[256];
+    struct gpu_params g = { .n_threads = p->n_threads, .reference = p->reference, .device = p->device, .alloc_limit = p->alloc_limit,
+                            .cache_dir = p->cache_dir };
+    bool for_device = forward_check_device(&m->shape, NULL) == OK;
+    TRY(backend_open(&m->gpu, p->backend == BACKEND_AUTO && !for_device ? BACKEND_CPU : p->backend, &g, why, e));
+    return gpu_backend_of(m->gpu) == GPU_CPU ? OK : fill_device(m, p, e);
+}
 
 status model_open(model **out, const char *path, const struct model_params *p, struct err *e)
 {
@@ -35,7 +61,7 @@ status model_open(model **out, const char *path, const struct model_params *p, s
     }
     TRY_OR(out, s, weights_bind(&m->weights, m->file, &m->shape, &m->vectors, e));
     TRY_OR(out, s, tokenizer_open(&m->tok, m->file, e));
-    TRY_OR(out, s, gpu_open_cpu(&m->gpu, &(struct gpu_params){ .n_threads = p->n_threads, .reference = p->reference }, e));
+    TRY_OR(out, s, open_backend(m, p, e));
     *out = m;
     return OK;
 out:
@@ -47,6 +73,8 @@ void model_close(model *m)
 {
     if (!m)
         return;
+    upload_free(&m->upload, m->gpu);
+    free(m->on_device);
     gpu_close(m->gpu);
     tokenizer_close(m->tok);
     pages_free(m->vectors.base, m->vectors.capacity);
@@ -59,8 +87,21 @@ const struct shape *model_shape(const model *m) { return &m->shape; }
 tokenizer *model_tokenizer(model *m) { return m->tok; }
 uint32_t model_threads(const model *m) { return gpu_threads(m->gpu); }
 const char *model_isa(const model *m) { return gpu_isa_name(m->gpu); }
+const char *model_backend(const model *m)
+{
+    return gpu_backend_of(m->gpu) == GPU_VULKAN ? "vulkan" : "cpu";
+}
 bool model_is_demo(const model *m) { return m->demo; }
 const char *model_note(const model *m) { return tokenizer_note(m->tok); }
+
+status model_check_logits(const model *m, const float *logits, struct err *e)
+{
+    for (uint32_t i = 0; i < m->shape.n_vocab; i++)
+        if (!isfinite(logits[i]))
+            return fail(e, ERR_FORMAT, "%s: the model computed %g as the logit of token %u, expected a number; is a weight damaged?",
+                        gguf_name(m->file), (double)logits[i], i);
+    return OK;
+}
 
 bool model_has_demo(void)
 {

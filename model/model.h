@@ -9,6 +9,7 @@
 #define HAYATE_MODEL_MODEL_H
 
 #include "gpu/base.h"
+#include "model/backend.h"
 #include "model/gguf.h"
 #include "model/shape.h"
 #include "model/tokenizer.h"
@@ -21,6 +22,13 @@ enum kv_type { KV_F16, KV_F32 };
 struct model_params {
     uint32_t n_threads; /* 0: the cores this process may use */
     bool reference;     /* plain C reference of every row instead of its fast twin: for tests */
+    enum backend backend; /* BACKEND_AUTO: a GPU that can run this model, or the cpu */
+    uint32_t device;    /* index of the device, as `info --devices` lists them */
+    size_t alloc_limit; /* see struct gpu_params */
+    const char *cache_dir;
+    bool plan_only;     /* opens the device but copies no weights there: sessions can be planned, not opened */
+    bool (*progress)(void *ctx, size_t done, size_t total); /* bytes of weights copied to the device; false stops. May be NULL */
+    void *progress_ctx;
 };
 struct session_params {
     size_t n_ctx;       /* positions */
@@ -29,7 +37,7 @@ struct session_params {
     bool precise;       /* float32 path: f32 caches, activations never quantised */
 };
 
-/* Maps the file (NULL: the built-in demo model), checks it and binds its tensors; reads no weights.
+/* Maps the file (NULL: the built-in demo model), checks it and binds its tensors; reads no weights, unless they go to a device.
  * Errors name the file: see gguf_open, shape_read, and weights.h for missing or misshapen tensors. */
 status model_open(model **out, const char *path, const struct model_params *p, struct err *e);
 void model_close(model *m); /* accepts NULL */
@@ -38,11 +46,14 @@ const struct shape *model_shape(const model *m);
 tokenizer *model_tokenizer(model *m);
 uint32_t model_threads(const model *m);
 const char *model_isa(const model *m); /* instruction set the cpu rows use */
+const char *model_backend(const model *m); /* what computes; another one gives other bits */
 bool model_is_demo(const model *m);
 bool model_has_demo(void); /* whether this binary carries one */
 /* A hash that says whether two opened models are the same: sizes of the files, metadata, tensor directory and the first KiB of each tensor
  * (a page per tensor is read). The path does not enter. Weights that were edited elsewhere behind unchanged metadata are not noticed. */
 uint64_t model_identity(const model *m);
+/* ERR_FORMAT when one of logits [n_vocab] is no number, which is what damaged weights come to. */
+status model_check_logits(const model *m, const float *logits, struct err *e);
 /* "FILE: what, expected what" warnings gathered while binding; "" when none */
 const char *model_note(const model *m);
 
@@ -67,13 +78,28 @@ status session_decode(session *s, int32_t id, struct err *e);
 const float *session_logits(const session *s);
 size_t session_n_past(const session *s); /* committed positions, waiting ids included */
 size_t session_n_ctx(const session *s);
-void session_reset(session *s);
+status session_reset(session *s, struct err *e);
 
 /* A mark of the timeline: what is needed to come back to the current position later (recurrent state, windows, hash window; K/V and
  * pooled keys are kept by position). Valid until the session is rewound below it. session_mark flushes. */
 size_t session_mark_bytes(const session *s);
 status session_mark(session *s, void *mark, struct err *e);
-void session_return(session *s, const void *mark);
+status session_return(session *s, const void *mark, struct err *e);
+
+/* The same position as bytes, for another process: what a mark holds, and the caches up to here. It goes to put, or comes from get, piece by
+ * piece in one fixed order, session_state_bytes in all; the context of the session does not show in it, its K/V type does.
+ * session_save flushes and needs a position after the first. session_load brings s to n_past positions; when get fails, or when they do
+ * not fit (ERR_USAGE), s is reset. Only bytes of the same build, model and options mean anything: see prefix_cache.h. */
+typedef status (*session_put_fn)(void *ctx, const void *p, size_t n, struct err *e);
+typedef status (*session_get_fn)(void *ctx, void *p, size_t n, struct err *e);
+size_t session_state_bytes(session *s, size_t n_past);
+status session_save(session *s, session_put_fn put, void *ctx, struct err *e);
+status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, struct err *e);
+
+/* Runs the last recorded step again, call by call, and reports each call's row and seconds in order. The session's state is spoilt by it: return
+ * to a mark or reset. decode: the step of session_decode, else of session_prefill; nothing is reported when there was none. */
+typedef void (*session_profile_fn)(void *ctx, const char *row, double seconds);
+status session_profile(session *s, bool decode, session_profile_fn fn, void *ctx, struct err *e);
 
 /* Dump of the wide residual [n_stream, n_embd] of the last row after every layer, for finding the first layer that differs:
  * with a tap set, every step copies n_layer rows there. NULL: none. */

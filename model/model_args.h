@@ -31,6 +31,43 @@ struct hc_combine_args {
     uint32_t n_stream, n_embd;
 };
 
+/* The two halves of a mixer as a device runs them for a few rows (spec 1.2; kernel-plan: hc_down, hc_up).
+ *
+ * hc_down: R' = R + inject * y, the sum of squares of every stream, and of stream s its share of the products with Wd and Wi,
+ *     part[t][s][r] = sum over i of W[r][s * n_embd + i] * gain[s][i] * R'[t][s][i]
+ * without the factor 1/rms(R'[t][s]), which its reader applies. y = 0: R' = R, and nothing is stored in residual_out.
+ * Blocks: groups of tok_group rows x streams x blocks of HC_GRAIN rows of Wd, and one more block for Wi where there is one.
+ * Items = blocks * HC_GRAIN. */
+#define HC_GRAIN 16
+struct hc_down_args {
+    gpu_addr residual;     /* [n_tok, n_stream, n_embd] f32 */
+    gpu_addr residual_out; /* as residual, another place */
+    gpu_addr y;            /* [n_tok, n_embd] f32, or 0 */
+    gpu_addr inject;       /* [n_tok, n_stream] f32: weights of y */
+    gpu_addr gain;         /* [n_stream, n_embd] f32 */
+    gpu_addr hc;           /* struct hc_mats */
+    gpu_addr part;         /* [n_tok, n_stream, rank + n_stream] f32 */
+    gpu_addr squares;      /* [n_tok, n_stream] f32 */
+    uint32_t n_stream, n_embd, n_tok, tok_group;
+};
+struct hc_mats {
+    STRUCT(gpu_mat) down;   /* [rank, n_stream * n_embd] */
+    STRUCT(gpu_mat) inject; /* [n_stream, n_stream * n_embd]; n_out = 0 in a final mixer */
+    STRUCT(gpu_mat) up;     /* [n_stream * n_embd, rank] */
+};
+/* hc_up: low = silu(sum over s of part / rms / n_stream), u[t][i] = mean over s of sigmoid(Wu low)[s][i] * R'[s][i] / rms * gain,
+ * inject[t][j] = 2 sigmoid(...) where Wi is there. Blocks: groups of tok_group rows x spans of HC_UP_SPAN columns. Items = blocks. */
+#define HC_UP_SPAN 32
+struct hc_up_args {
+    gpu_addr residual; /* R' */
+    gpu_addr gain, hc, part, squares;
+    gpu_addr u;        /* [n_tok, n_embd] f32 */
+    gpu_addr inject;   /* [n_tok, n_stream] f32 */
+    uint32_t n_stream, n_embd, n_tok, tok_group;
+    float eps;
+    uint32_t reserved;
+};
+
 /* ---- experts (spec 5) ---- */
 
 struct moe_block {
@@ -86,6 +123,82 @@ struct moe_down_args {
     gpu_addr y;           /* [n_tok, n_embd] f32 */
     uint32_t n_tok;
     uint32_t reserved;
+};
+
+/* The experts as a device runs them without grouping: each (row, slot) by itself, so a row comes out the same in any batch.
+ * moe_up: h[t][k][r] = silu(gate_e[r] . u) * (up_e[r] . u), e = id[t][k]. Blocks: spans of MOE_UP_GRAIN pairs x rows x slots, slots fastest.
+ * Items = blocks * MOE_UP_GRAIN. */
+#define MOE_UP_GRAIN 16
+struct moe_up_args {
+    gpu_addr block;
+    gpu_addr id; /* [n_tok, n_used] u32 */
+    gpu_addr u;  /* [n_tok, n_embd] f32 */
+    gpu_addr h;  /* [n_tok, n_used, ff] f32 */
+    uint32_t n_tok;
+    uint32_t reserved;
+};
+/* moe_mix: y[t] = sum over slots, ascending, of weight * down_e h, plus scalar[t] * shared_down (silu(gate) * up).
+ * Blocks: rows x spans of MOE_MIX_GRAIN columns. Items = blocks * MOE_MIX_GRAIN. */
+#define MOE_MIX_GRAIN 16
+struct moe_mix_args {
+    gpu_addr block;
+    gpu_addr id, weight;   /* [n_tok, n_used] */
+    gpu_addr h;            /* [n_tok, n_used, ff] f32 */
+    gpu_addr gate, up;     /* [n_tok, shared_ff] f32: products of the shared expert */
+    gpu_addr scalar;       /* [n_tok] f32: sigmoid applied */
+    gpu_addr y;            /* [n_tok, n_embd] f32 */
+    uint32_t n_tok;
+    uint32_t reserved;
+};
+
+/* The same grouping for devices, in two calls that need no working memory, and in tiles for a product over all experts at once. An entry is a
+ * (row, slot) pair; entries are sorted by expert, rows ascending inside an expert. */
+
+/* count[e] = how many of the ids are e. Items: n_expert. */
+struct moe_count_args {
+    gpu_addr id;    /* [n_entry] u32, 16-byte aligned */
+    gpu_addr count; /* [n_expert] u32 */
+    uint32_t n_entry;
+    uint32_t reserved;
+};
+
+/* Up to tile_size entries of one expert: first, first + 1, ... counted from the expert's start. */
+struct moe_tile {
+    uint32_t expert, first;
+};
+
+/* Item e places the entries of expert e; item 0 also lists the tiles, experts ascending. Items: n_expert. */
+struct moe_scatter_args {
+    gpu_addr id;       /* [n_tok, n_used] u32, 16-byte aligned */
+    gpu_addr weight;   /* [n_tok, n_used] f32 */
+    gpu_addr count;    /* [n_expert] u32 */
+    gpu_addr start;    /* [n_expert + 1] u32: first entry of each expert; the last is n_tok * n_used */
+    gpu_addr row;      /* [n_tok * n_used] u32: entry -> row of the batch */
+    gpu_addr share;    /* [n_tok * n_used] f32: entry -> routing weight */
+    gpu_addr entry_of; /* [n_tok, n_used] u32: (row, slot) -> entry */
+    gpu_addr tile;     /* [moe_tiles_max()] struct moe_tile, 8-byte aligned; n_tile of them are written */
+    gpu_addr n_tile;   /* u32 */
+    uint32_t n_tok, n_used, n_expert;
+    uint32_t tile_size;
+};
+#ifndef HAYATE_KERNEL
+static inline uint32_t moe_tiles_max(uint32_t n_entry, uint32_t tile_size, uint32_t n_expert)
+{
+    return MIN(n_entry, n_entry / tile_size + n_expert);
+}
+#endif
+
+/* y[t] = sum over slots, ascending, of share * e[entry of the slot], plus shared_gate[t] * s[t]: slots are in ascending order of experts, so
+ * the sum of a row has the same order whatever else is in the batch. Items: n_tok * ceil(n_embd / MOE_SUM_SPAN). */
+#define MOE_SUM_SPAN 1024
+struct moe_sum_args {
+    gpu_addr e;           /* [n_entry, n_embd] f32 */
+    gpu_addr entry_of;    /* [n_tok, n_used] u32 */
+    gpu_addr share;       /* [n_entry] f32 */
+    gpu_addr s;           /* [n_tok, n_embd] f32 */
+    gpu_addr shared_gate; /* [n_tok] f32 */
+    gpu_addr y;           /* [n_tok, n_embd] f32 */
+    uint32_t n_used, n_embd;
 };
 
 /* out[i] = silu(gate[i]) * up[i]. Items: n_tok; n values per item. */

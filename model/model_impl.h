@@ -4,6 +4,7 @@
 
 #include "gpu/gpu.h"
 #include "model/model.h"
+#include "model/upload.h"
 #include "model/weights.h"
 
 struct model {
@@ -12,8 +13,13 @@ struct model {
     struct weights weights;
     struct arena vectors; /* decoded vectors */
     gpu *gpu;
+    struct upload upload;          /* on a device */
+    struct weights *on_device;     /* weights with device addresses; NULL on the cpu */
     tokenizer *tok;
     bool demo;
 };
+
+/* The weights as the kernels of the backend see them. */
+static inline const struct weights *model_weights(const struct model *m) { return m->on_device ? m->on_device : &m->weights; }
 
 #endif

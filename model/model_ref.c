@@ -2,6 +2,7 @@
 #include "gpu/gpu_kernels.h"
 #include "gpu/quant.h"
 #include "model/model_kernels.h"
+#include "model/shape.h"
 
 #include <assert.h>
 #include <math.h>
@@ -55,6 +56,66 @@ void hc_combine_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scr
         for (uint32_t i = 0; i < a->n_embd; i++)
             r[i] += inj * y[i];
     }
+}
+
+void hc_down_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_scratch *scratch)
+{
+    const struct hc_down_args *a = args;
+    const struct hc_mats *m = AT(const struct hc_mats, a->hc);
+    uint32_t S = a->n_stream, D = a->n_embd, rank = m->down.n_out, down_blocks = (rank + HC_GRAIN - 1) / HC_GRAIN, blocks = down_blocks + (m->inject.n_out > 0);
+    float *x = scratch->f, *tmp = x + D;
+    for (uint32_t g = first / HC_GRAIN; g < (first + n_items) / HC_GRAIN; g++) {
+        uint32_t block = g % blocks, s = g / blocks % S, t0 = g / blocks / S * a->tok_group;
+        for (uint32_t t = t0; t < MIN(t0 + a->tok_group, a->n_tok); t++) {
+            size_t at = (size_t)t * S + s;
+            const float *R = AT(const float, a->residual) + at * D, *gain = AT(const float, a->gain) + (size_t)s * D;
+            float *part = AT(float, a->part) + at * (rank + S);
+            double ss = 0;
+            for (uint32_t i = 0; i < D; i++) {
+                float v = a->y ? fmaf(AT(const float, a->inject)[at], AT(const float, a->y)[(size_t)t * D + i], R[i]) : R[i];
+                if (a->y && i / 16 % blocks == block)
+                    AT(float, a->residual_out)[at * D + i] = v;
+                ss += (double)v * (double)v;
+                x[i] = v * gain[i];
+            }
+            if (block == 0)
+                AT(float, a->squares)[at] = (float)ss;
+            for (uint32_t r = block * HC_GRAIN; block < down_blocks && r < MIN((block + 1) * HC_GRAIN, rank); r++)
+                part[r] = (float)device_dot(&m->down, r, s * D, x, D, tmp);
+            for (uint32_t r = 0; block == down_blocks && r < m->inject.n_out; r++)
+                part[rank + r] = (float)device_dot(&m->inject, r, s * D, x, D, tmp);
+        }
+    }
+}
+
+void hc_up_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct hc_up_args *a = args;
+    const struct hc_mats *m = AT(const struct hc_mats, a->hc);
+    uint32_t S = a->n_stream, D = a->n_embd, rank = m->down.n_out, spans = (D + HC_UP_SPAN - 1) / HC_UP_SPAN;
+    float *low = scratch->f, *tmp = low + rank;
+    for (uint32_t g = first; g < first + n; g++)
+        for (uint32_t t = g / spans * a->tok_group; t < MIN((g / spans + 1) * a->tok_group, a->n_tok); t++) {
+            double rms[MAX_STREAM];
+            for (uint32_t s = 0; s < S; s++)
+                rms[s] = 1 / sqrt((double)AT(const float, a->squares)[t * S + s] / D + (double)a->eps);
+            for (uint32_t r = 0; r < rank + m->inject.n_out; r++) {
+                double sum = 0;
+                for (uint32_t s = 0; s < S; s++)
+                    sum += rms[s] * (double)AT(const float, a->part)[((size_t)t * S + s) * (rank + S) + r];
+                if (r < rank)
+                    low[r] = act_apply(ACT_SILU, (float)(sum / S));
+                else if (g % spans == 0)
+                    AT(float, a->inject)[(size_t)t * S + r - rank] = act_apply(ACT_SIGMOID2, (float)(sum / S));
+            }
+            for (uint32_t i = g % spans * HC_UP_SPAN; i < MIN((g % spans + 1) * HC_UP_SPAN, D); i++) {
+                double sum = 0;
+                for (uint32_t s = 0; s < S; s++)
+                    sum += (double)act_apply(ACT_SIGMOID, (float)device_dot(&m->up, s * D + i, 0, low, rank, tmp)) * rms[s] *
+                           (double)AT(const float, a->residual)[((size_t)t * S + s) * D + i] * (double)AT(const float, a->gain)[s * D + i];
+                AT(float, a->u)[(size_t)t * D + i] = (float)(sum / S);
+            }
+        }
 }
 
 /* softmax over all experts, the largest n_used, divided by their sum == softmax over the chosen logits */
@@ -117,6 +178,69 @@ void moe_group_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
     }
 }
 
+void moe_count_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct moe_count_args *a = args;
+    (void)scratch;
+    for (uint32_t e = first; e < first + n; e++) {
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < a->n_entry; i++)
+            count += AT(const uint32_t, a->id)[i] == e;
+        AT(uint32_t, a->count)[e] = count;
+    }
+}
+
+static void list_tiles(const struct moe_scatter_args *a)
+{
+    uint32_t n = 0;
+    for (uint32_t e = 0; e < a->n_expert; e++)
+        for (uint32_t at = 0; at < AT(const uint32_t, a->count)[e]; at += a->tile_size)
+            AT(struct moe_tile, a->tile)[n++] = (struct moe_tile){ e, at };
+    *AT(uint32_t, a->n_tile) = n;
+}
+
+void moe_scatter_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct moe_scatter_args *a = args;
+    uint32_t n_entry = a->n_tok * a->n_used, *start = AT(uint32_t, a->start);
+    (void)scratch;
+    if (first == 0)
+        list_tiles(a);
+    for (uint32_t e = first; e < first + n; e++) {
+        uint32_t at = 0;
+        for (uint32_t i = 0; i < e; i++)
+            at += AT(const uint32_t, a->count)[i];
+        start[e] = at;
+        for (uint32_t i = 0; i < n_entry; i++) {
+            if (AT(const uint32_t, a->id)[i] != e)
+                continue;
+            AT(uint32_t, a->row)[at] = i / a->n_used;
+            AT(float, a->share)[at] = AT(const float, a->weight)[i];
+            AT(uint32_t, a->entry_of)[i] = at++;
+        }
+        if (e == a->n_expert - 1)
+            start[a->n_expert] = n_entry;
+    }
+}
+
+void moe_sum_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct moe_sum_args *a = args;
+    uint32_t spans = (a->n_embd + MOE_SUM_SPAN - 1) / MOE_SUM_SPAN;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t t = item / spans, from = item % spans * MOE_SUM_SPAN;
+        const uint32_t *entry = AT(const uint32_t, a->entry_of) + (size_t)t * a->n_used;
+        for (uint32_t i = from; i < MIN(from + MOE_SUM_SPAN, a->n_embd); i++) {
+            float sum = 0;
+            for (uint32_t k = 0; k < a->n_used; k++)
+                sum += AT(const float, a->share)[entry[k]] * AT(const float, a->e)[(size_t)entry[k] * a->n_embd + i];
+            size_t at = (size_t)t * a->n_embd + i;
+            AT(float, a->y)[at] = sum + AT(const float, a->shared_gate)[t] * AT(const float, a->s)[at];
+        }
+    }
+}
+
 static void mat_row(const struct gpu_mat *w, uint64_t row, float *dst)
 {
     quant_type(w->type)->decode(AT(const uint8_t, w->data) + row * w->row_bytes, dst, w->n_in);
@@ -171,6 +295,42 @@ void moe_down_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
         for (uint32_t t = 0; t < a->n_tok; t++)
             y[(size_t)t * b->n_embd + r] +=
                 AT(const float, a->shared_gate)[t] * (float)dot(w, AT(const float, a->shared_h) + (size_t)t * b->shared_ff, b->shared_ff);
+    }
+}
+
+void moe_up_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_scratch *scratch)
+{
+    const struct moe_up_args *a = args;
+    const struct moe_block *b = AT(const struct moe_block, a->block);
+    uint32_t entries = a->n_tok * b->n_used;
+    for (uint32_t g = first / MOE_UP_GRAIN; g < (first + n_items) / MOE_UP_GRAIN; g++) {
+        uint32_t entry = g % entries, r0 = g / entries * MOE_UP_GRAIN, e = AT(const uint32_t, a->id)[entry];
+        const float *u = AT(const float, a->u) + (size_t)(entry / b->n_used) * b->n_embd;
+        for (uint32_t r = r0; r < MIN(r0 + MOE_UP_GRAIN, b->ff); r++) {
+            double gate = device_dot(&b->gate, (uint64_t)e * b->gate.rows_per_expert + r, 0, u, b->n_embd, scratch->f);
+            double up = device_dot(&b->up, (uint64_t)e * b->up.rows_per_expert + r, 0, u, b->n_embd, scratch->f);
+            AT(float, a->h)[(size_t)entry * b->ff + r] = act_apply(ACT_SILU, (float)gate) * (float)up;
+        }
+    }
+}
+
+void moe_mix_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_scratch *scratch)
+{
+    const struct moe_mix_args *a = args;
+    const struct moe_block *b = AT(const struct moe_block, a->block);
+    uint32_t spans = (b->n_embd + MOE_MIX_GRAIN - 1) / MOE_MIX_GRAIN;
+    float *shared = scratch->f, *tmp = shared + b->shared_ff;
+    for (uint32_t g = first / MOE_MIX_GRAIN; g < (first + n_items) / MOE_MIX_GRAIN; g++) {
+        uint32_t t = g / spans, r0 = g % spans * MOE_MIX_GRAIN;
+        for (uint32_t i = 0; i < b->shared_ff; i++)
+            shared[i] = act_apply(ACT_SILU, AT(const float, a->gate)[(size_t)t * b->shared_ff + i]) * AT(const float, a->up)[(size_t)t * b->shared_ff + i];
+        for (uint32_t r = r0; r < MIN(r0 + MOE_MIX_GRAIN, b->n_embd); r++) {
+            double sum = (double)AT(const float, a->scalar)[t] * device_dot(&b->shared_down, r, 0, shared, b->shared_ff, tmp);
+            for (uint32_t k = t * b->n_used; k < (t + 1) * b->n_used; k++)
+                sum += (double)AT(const float, a->weight)[k] * device_dot(&b->down, (uint64_t)AT(const uint32_t, a->id)[k] * b->n_embd + r, 0,
+                                                                          AT(const float, a->h) + (size_t)k * b->ff, b->ff, tmp);
+            AT(float, a->y)[(size_t)t * b->n_embd + r] = (float)sum;
+        }
     }
 }
 

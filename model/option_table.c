@@ -40,6 +40,7 @@ enum kind {
 #define ON(c) (1u << CMD_##c)
 #define ASK    (ON(RUN) | ON(BATCH))
 #define ENGINE (ASK | ON(BENCH) | ON(EVAL) | ON(INFO))
+#define TALKS  (ENGINE | ON(TOKENIZE) | ON(SPLIT) | ON(SELFTEST))
 #define ANY (~0u)
 #define AT(field) offsetof(struct options, field)
 #define BIG 2147483647.0
@@ -102,14 +103,22 @@ static const struct row table[] = {
     { "-n --n-gen", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_gen), 0, BIG, .def = "128", .help = "generated tokens; 0 drops the test" },
     { "-d --n-depth", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_depth), 0, BIG, .def = "0", .help = "tokens already in the context, not timed" },
     { "-r --repetitions", "N", ON(BENCH), G_WHAT, UINT32, AT(b_reps), 1, 1000, .def = "5", .help = "timed runs of each test, after one warm-up" },
+    { "--profile", NULL, ON(BENCH), G_WHAT, FLAG, AT(profile), .help = "time per kernel row of the last step, on stderr" },
 
     { "--golden", "FILE...", ON(EVAL), G_WHAT, GOLDEN, .help = "compare with golden values (.gold, .layers); exit 1 outside the tolerance" },
     { "--ppl", "TEXT", ON(EVAL), G_WHAT, PPL, AT(ppl_path), .help = "perplexity of a file in chunks of -c (512), the second half of each scored" },
     { "--ids", "F.gold", ON(EVAL), G_WHAT, PATH, AT(ids_path), .help = "perplexity of the ids in a golden file" },
 
+    { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = "auto cpu vulkan hip", .def = "auto: vulkan, else cpu",
+      .help = "auto, cpu, vulkan or hip" },
+    { "-dev --device", "N", ON(SELFTEST) | ENGINE, G_WHAT, UINT32, AT(device), 0, 1023, .def = "0", .help = "device of the backend, as info --devices counts" },
+    { "--machine", NULL, ON(SELFTEST), G_WHAT, FLAG, AT(machine), .help = "measure the device instead: cost of a call, bandwidth by size, transfers" },
+    { "-s --seed", "N", ON(SELFTEST), G_WHAT, UINT64, AT(sample.seed), .def = "0", .help = "start of the random cases" },
+
     { "--plan", NULL, ON(INFO), G_WHAT, FLAG, AT(plan), .help = "every arena in bytes for -c, -ub, --kv; allocates nothing" },
     { "--tensors", NULL, ON(INFO), G_WHAT, FLAG, AT(tensors), .help = "list the tensors" },
     { "--keys", NULL, ON(INFO), G_WHAT, FLAG, AT(keys), .help = "list the metadata keys" },
+    { "--devices", NULL, ON(INFO), G_WHAT, FLAG, AT(devices), .help = "list the devices of every backend, and nothing else" },
 
     { "--ids", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(ids_only), .help = "text in, ids out, on one line (this is the default)" },
     { "--text", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(as_text), .help = "ids in, text out" },
@@ -119,13 +128,18 @@ static const struct row table[] = {
     { "-c --ctx-size", "N", ON(INFO), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "4096", .help = "context of the plan" },
     { "-c --ctx-size", "N", ON(EVAL), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "512", .help = "chunk of --ppl" },
     { "-ub --ubatch-size", "N", ENGINE, G_SPEED, UINT32, AT(n_ubatch), 1, 65536, .def = "512", .help = "prompt tokens per step" },
-    { "-t --threads", "N", ENGINE, G_SPEED, UINT32, AT(n_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
+    { "-t --threads", "N", ENGINE | ON(SELFTEST), G_SPEED, UINT32, AT(n_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
     { "--kv", "TYPE", ENGINE, G_SPEED, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
     { "-ctk --cache-type-k", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
     { "-ctv --cache-type-v", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
     { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
     { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
-    { "--backend", "B", ENGINE, G_SPEED, CHOICE, .choices = "auto cpu", .later = "vulkan hip", .def = "auto", .help = "auto or cpu" },
+    { "--prefix-cache", "DIR", ASK, G_SPEED, PATH, AT(prefix_dir),
+      .help = "keep what the instruction computes in DIR, for the next start" },
+    { "--prefix-cache-max", "SIZE", ASK, G_SPEED, BYTES, AT(prefix_max), .def = "2G",
+      .help = "remove what was not used for longest until DIR holds no more than SIZE" },
+    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = "auto cpu vulkan", .later = "hip", .def = "auto: a GPU, else cpu",
+      .help = "auto, cpu or vulkan" },
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl", .later = "csv json sql", .def = "md", .help = "md or jsonl" },
@@ -136,9 +150,9 @@ static const struct row table[] = {
     { "--progress", NULL, ON(BATCH), G_OUTPUT, FLAG, AT(progress), .help = "a line per input instead of a bar" },
     { "--notify-fd", "N", ON(BATCH), G_OUTPUT, INT32, AT(notify_fd), 0, BIG, .help = "write events as JSON lines to descriptor N" },
     { "--json", NULL, ON(RUN) | ON(EVAL), G_OUTPUT, FLAG, AT(json), .help = "one JSON object per result" },
-    { "-q --quiet", NULL, ENGINE | ON(TOKENIZE) | ON(SPLIT), G_OUTPUT, FLAG, AT(quiet), .help = "nothing on stderr but errors" },
+    { "-q --quiet", NULL, TALKS, G_OUTPUT, FLAG, AT(quiet), .help = "nothing on stderr but errors" },
     { "-v --verbose", NULL, ASK, G_OUTPUT, FLAG, AT(verbose), .help = "say more on stderr: model, plan, times of each input" },
-    { "--log --log-file", "FILE", ENGINE | ON(TOKENIZE) | ON(SPLIT), G_OUTPUT, PATH, AT(log_path), .help = "write the lines of stderr to FILE too" },
+    { "--log --log-file", "FILE", TALKS, G_OUTPUT, PATH, AT(log_path), .help = "write the lines of stderr to FILE too" },
     { "-h --help", NULL, ANY, G_OUTPUT, HELP, .help = "this text" },
     { "--version", NULL, ANY, G_HIDDEN, VERSION, .help = "name and version" },
 
@@ -160,7 +174,7 @@ static const struct row table[] = {
     IGNORED("--no-warmup", NULL),
     IGNORED("--no-display-prompt", NULL),
 
-    NOT_YET("-dev --device", "N", ANY),
+    NOT_YET("-dev --device", "N", ~ON(SELFTEST)),
     NOT_YET("--load", "MODE", ANY),
     NOT_YET("-lm --load-mode", "MODE", ANY),
     NOT_YET("-md --model-draft", "FILE", ANY),
@@ -174,13 +188,12 @@ static const struct row table[] = {
     NOT_YET("--no-union", NULL, ANY),
     NOT_YET("--no-graph", NULL, ANY),
     NOT_YET("--no-fuse", NULL, ANY),
-    NOT_YET("--profile", NULL, ANY),
-    NOT_YET("--devices", NULL, ANY),
+    NOT_YET("--profile", NULL, ~ON(BENCH)),
+    NOT_YET("--devices", NULL, ~ON(INFO)),
     NOT_YET("--kernels", NULL, ANY),
     NOT_YET("--needle", "LEN,..", ANY),
     NOT_YET("--compare", "BACKEND", ANY),
     NOT_YET("--reasoning-budget", "N", ANY),
-    NOT_YET("--prefix-cache", "DIR", ANY),
     NOT_YET("--save-state", "FILE", ANY),
     NOT_YET("--load-state", "FILE", ANY),
     NOT_YET("--parallel", "N", ANY),
@@ -204,7 +217,8 @@ static const struct {
     [CMD_INFO] = { "info", false, "hayate info [-m MODEL] [--plan]", "what is in a file, and what memory a run takes" },
     [CMD_TOKENIZE] = { "tokenize", false, "hayate tokenize [-m MODEL] [--ids|--text] [FILE]", "text to token ids and back" },
     [CMD_SPLIT] = { "split", false, "hayate split IN.gguf OUT.gguf", "write a joined n-gram table as one tensor per head" },
-    [CMD_SELFTEST] = { "selftest", true, "", "" },
+    [CMD_SELFTEST] = { "selftest", false, "hayate selftest [--backend B] [--device N] [--machine | ROW...]",
+                       "every kernel against its reference on this device; --machine measures it" },
     [CMD_HELP] = { "help", false, "hayate help [COMMAND]", "options of a command" },
     [CMD_VERSION] = { "", false, "hayate --version", "" },
 };
@@ -467,6 +481,8 @@ static status take(struct parser *p, const struct row *r, const char *name, cons
             o->effort = (enum chat_effort)choice;
         else if (r->at == AT(long_mode))
             o->long_mode = (enum long_mode)choice;
+        else if (r->at == AT(backend))
+            o->backend = (enum backend)choice;
         else if (r->at == AT(b_out))
             o->b_out = choice ? OUT_JSONL : OUT_MD;
         return OK; /* the others have one value that does anything */
@@ -512,6 +528,8 @@ static status check(struct parser *p, struct err *e)
     case CMD_RUN:
         if (o->raw && (o->system || o->reasoning))
             return fail(e, ERR_USAGE, "--raw: has no chat template, so %s has no place", o->system ? "--system" : "--reasoning on");
+        if (o->prefix_max && !o->prefix_dir)
+            return fail(e, ERR_USAGE, "--prefix-cache-max: only with --prefix-cache");
         if (o->parse_special && !o->raw)
             return fail(e, ERR_USAGE, "--parse-special: only with --raw; with the template a document is text");
         if (o->print_prompt && o->json)
@@ -540,6 +558,10 @@ static status check(struct parser *p, struct err *e)
     case CMD_SPLIT:
         if (o->n_files != 2)
             return fail(e, ERR_USAGE, "split: found %zu files, expected IN.gguf OUT.gguf", o->n_files);
+        break;
+    case CMD_SELFTEST:
+        if (o->machine && o->n_files > 0)
+            return fail(e, ERR_USAGE, "selftest: --machine runs no rows, found '%s'", o->files[0]);
         break;
     default:
         break;
@@ -634,7 +656,7 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
     *o = (struct options){
         .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1,
         .b_prompt = { { 512 }, 1 }, .b_gen = { { 128 }, 1 }, .b_depth = { { 0 }, 1 },
-        .con = o->con, .stop = o->stop,
+        .con = o->con, .stop = o->stop, .at_once = o->at_once,
     };
     o->files = calloc((size_t)argc + 1, sizeof *o->files);
     o->golden = calloc((size_t)argc + 1, sizeof *o->golden);
@@ -735,8 +757,8 @@ static void help_options(FILE *out, enum command c)
         }
     }
     help_names(out, c, NOTHING, "Accepted without effect, for users of llama.cpp:");
-    if (c != CMD_SPLIT && c != CMD_TOKENIZE)
-        help_names(out, c, LATER, "Not in this version, and refused by name: --backend vulkan|hip, --draft N|auto, --kv q8_0,");
+    if (c != CMD_SPLIT && c != CMD_TOKENIZE && c != CMD_SELFTEST)
+        help_names(out, c, LATER, "Not in this version, and refused by name: --backend hip, --draft N|auto, --kv q8_0,");
 }
 
 void options_help(FILE *out, enum command c)

@@ -2,6 +2,7 @@
 #ifndef HAYATE_MODEL_OPTIONS_H
 #define HAYATE_MODEL_OPTIONS_H
 
+#include "model/backend.h"
 #include "model/chat.h"
 #include "model/console.h"
 #include "model/long.h"
@@ -38,7 +39,11 @@ struct options {
     uint32_t n_threads;          /* -t; 0: default */
     enum kv_type kv;
     bool precise;
+    const char *prefix_dir;      /* --prefix-cache; NULL: none */
+    size_t prefix_max;           /* bytes kept there; 0: default */
     size_t mem_limit;            /* bytes; 0: free memory of the machine */
+    enum backend backend;
+    uint32_t device;             /* of the backend */
     struct sample_params sample;
     bool json;
     bool quiet;
@@ -52,6 +57,7 @@ struct options {
     /* bench */
     struct uint_list b_prompt, b_gen, b_depth;
     uint32_t b_reps;
+    bool profile;                /* time per kernel row */
     enum { OUT_MD, OUT_JSONL } b_out;
     /* eval */
     char **golden;               /* [n_golden] */
@@ -59,11 +65,14 @@ struct options {
     bool ppl;                    /* of ppl_path, or of the ids of ids_path */
     const char *ppl_path, *ids_path;
     /* info, tokenize */
-    bool plan, tensors, keys, ids_only, as_text;
+    bool plan, tensors, keys, devices, ids_only, as_text;
+    /* selftest; files are names of rows, its seed is that of sample */
+    bool machine;
 
     char without_effect[256];    /* options of other programs that were accepted: "-ngl, -fa"; "" when none */
     struct console *con;         /* what is said on stderr goes through here */
     const volatile sig_atomic_t *stop; /* number of the signal that asked to stop, or 0; looked at between steps */
+    volatile sig_atomic_t *at_once; /* set while a signal may end the program at once, because there is nothing to finish */
 };
 
 #define DEMO_NOTE "hayate: no -m and no $HAYATE_MODEL, using the built-in demo model (a toy of 22 million parameters)"
@@ -75,7 +84,19 @@ int cmd_info(const struct options *o);
 int cmd_tokenize(const struct options *o);
 int cmd_eval(const struct options *o);
 int cmd_bench(const struct options *o);
+int cmd_selftest(const struct options *o);
 int cmd_split(const struct options *o); /* files[0] -> files[1] */
+
+/* Opens the model of the command line. That may take long, and a signal does not wait for it. */
+static inline status open_model(const struct options *o, model **m, struct err *e)
+{
+    *o->at_once = 1;
+    if (*o->stop) /* it came just before; now it is the second one */
+        raise(*o->stop);
+    status s = model_open(m, o->model_path, &(struct model_params){ .n_threads = o->n_threads, .backend = o->backend, .device = o->device }, e);
+    *o->at_once = 0;
+    return s;
+}
 
 /* The exit code a failure stands for. */
 static inline int exit_code_of(status s) { return s == OK ? EXIT_DONE : s == ERR_USAGE ? EXIT_MISUSE : EXIT_FAILED; }

@@ -22,8 +22,8 @@ struct file_id {
 struct gather {
     struct pile *pile;
     const struct options *o;
-    struct file_id out, own[4]; /* the output folder; --jsonl, its part, --report, --log */
-    bool have_out;
+    struct file_id out, cache, own[4]; /* the folders of -o and --prefix-cache; --jsonl, its part, --report, --log */
+    bool have_out, have_cache;
     size_t n_own;
     struct file_id *walked;     /* folders of the current argument */
     size_t n_walked, cap_walked, n_hidden;
@@ -178,6 +178,8 @@ static status visit(struct gather *g, char *path, char *name, struct err *e)
         left_out(g, path, "not a regular file");
     else if (g->have_out && same_file(g->out, id_of(&st)))
         left_out(g, path, "the output folder");
+    else if (g->have_cache && same_file(g->cache, id_of(&st)))
+        left_out(g, path, "the folder of --prefix-cache");
     else if (!mark_walked(g, id_of(&st), &again))
         s = fail(e, ERR_NOMEM, "list of folders");
     else if (again)
@@ -218,6 +220,8 @@ static status take_folder(struct gather *g, const char *path, const char *name, 
     bool again;
     if (g->have_out && same_file(g->out, id_of(st)))
         return fail(e, ERR_USAGE, "-o %s: is itself an input, expected another folder", g->o->out_dir);
+    if (g->have_cache && same_file(g->cache, id_of(st)))
+        return fail(e, ERR_USAGE, "--prefix-cache %s: is itself an input, expected another folder", g->o->prefix_dir);
     g->n_walked = g->n_hidden = 0;
     if (!mark_walked(g, id_of(st), &again))
         return fail(e, ERR_NOMEM, "list of folders");
@@ -301,6 +305,10 @@ status pile_gather(struct pile *p, const struct options *o, struct err *e)
     if (o->out_dir && stat(o->out_dir, &st) == 0) {
         g.out = id_of(&st);
         g.have_out = true;
+    }
+    if (o->prefix_dir && stat(o->prefix_dir, &st) == 0) {
+        g.cache = id_of(&st);
+        g.have_cache = true;
     }
     if (o->jsonl_path && asprintf(&part, "%s.part", o->jsonl_path) < 0)
         return fail(e, ERR_NOMEM, "list of inputs");

@@ -11,12 +11,16 @@
 struct session {
     model *m;
     struct session_params p;
-    /* recurrent: what a mark copies. kv: indexed by position, so going back needs no copy. scratch: dead between steps. */
-    struct arena recurrent, kv, scratch;
+    /* recurrent: what a mark copies. kv: one per layer, indexed by position, so going back needs no copy. scratch: dead between steps.
+     * shared: what the host writes and kernels read. */
+    struct gpu_mem recurrent, *kv, scratch, shared; /* kv [n_layer] */
+    float *logits;             /* [max_logits, n_vocab] on the host; on the cpu the very memory that the head writes */
+    float *work;               /* cpu: working memory of the threads */
+    size_t work_bytes;
     struct forward f;
     struct layer_state *state; /* [n_layer] */
     gpu_addr ple_window;
-    int32_t *past;             /* [MAX_NGRAM] last ids, most recent first; in the recurrent arena */
+    int32_t past[MAX_NGRAM];   /* last ids, most recent first */
     struct gpu_cmd prefill, decode, head;
     uint32_t prefill_rows, head_row0, head_rows; /* what the lists are recorded for; 0: nothing */
     size_t n_past;             /* positions in the caches */
@@ -32,52 +36,60 @@ static uint32_t ubatch_of(const struct session_params *p)
     return (uint32_t)size_up(MIN(n, 65536u), GDN_CHUNK);
 }
 
-/* The layout of the two state arenas; counts when they have no memory. */
-static void place_state(const model *m, const struct session_params *p, struct arena *rec, struct arena *kv, struct layer_state *state,
-                        gpu_addr *ple_window, int32_t **past, const struct forward *f)
+static bool on_device(const model *m) { return gpu_backend_of(m->gpu) != GPU_CPU; }
+
+/* The layout of the recurrent state, and of the caches of one layer; counts when the arenas have no memory. */
+static void place_recurrent(const model *m, struct arena *rec, struct layer_state *state, gpu_addr *ple_window, const struct forward *f)
 {
     const struct shape *s = &m->shape;
-    bool f32 = p->precise || p->kv == KV_F32;
     for (uint32_t il = 0; il < s->n_layer; il++) {
-        struct layer_state st = { 0 };
-        if (s->is_qsa[il]) {
-            size_t half = qsa_kv_bytes(&f->qsa, p->n_ctx, f32) / 2;
-            st.k = ADDR(arena_take(kv, half, 1));
-            st.v = ADDR(arena_take(kv, half, 1));
-            if (s->ratio[il]) {
-                st.pooled = ADDR(arena_take(kv, qsa_pooled_bytes(&f->qsa, p->n_ctx), 1));
-                st.window = ADDR(arena_take(rec, qsa_window_floats(&f->qsa), sizeof(float)));
-            }
-        } else {
-            size_t all = gdn_state_floats(&f->gdn), window = (size_t)(s->conv_taps - 1) * gdn_width(&f->gdn);
-            st.gdn_state = ADDR(arena_take(rec, all - window, sizeof(float)));
-            st.gdn_window = ADDR(arena_take(rec, window, sizeof(float)));
-        }
-        if (state)
-            state[il] = st;
+        if (s->is_qsa[il] && s->ratio[il])
+            state[il].window = ADDR(arena_take(rec, qsa_window_floats(&f->qsa), sizeof(float)));
+        if (s->is_qsa[il])
+            continue;
+        size_t all = gdn_state_floats(&f->gdn), window = (size_t)(s->conv_taps - 1) * gdn_width(&f->gdn);
+        state[il].gdn_state = ADDR(arena_take(rec, all - window, sizeof(float)));
+        state[il].gdn_window = ADDR(arena_take(rec, window, sizeof(float)));
     }
     if (s->ple_layer >= 0)
         *ple_window = ADDR(arena_take(rec, (size_t)(s->ple_conv_taps - 1) * s->ple_ngram * s->n_stream * s->n_embd, sizeof(float)));
-    *past = arena_take(rec, MAX_NGRAM, sizeof **past);
+}
+static void place_kv(const model *m, const struct session_params *p, struct arena *kv, uint32_t il, struct layer_state *state, const struct forward *f)
+{
+    if (!m->shape.is_qsa[il])
+        return;
+    size_t half = qsa_kv_bytes(&f->qsa, p->n_ctx, f->kv_f32) / 2;
+    state->k = ADDR(arena_take(kv, half, 1));
+    state->v = ADDR(arena_take(kv, half, 1));
+    if (m->shape.ratio[il])
+        state->pooled = ADDR(arena_take(kv, qsa_pooled_bytes(&f->qsa, p->n_ctx), 1));
 }
 
 /* Everything that is known before allocating. */
 struct sizes {
-    struct arena recurrent, kv, scratch;
-    size_t thread_bytes, calls;
+    struct arena recurrent, shared, scratch;
+    size_t kv, thread_bytes, calls, logits;
     struct forward f;
 };
 static void size_session(struct sizes *z, const model *m, const struct session_params *p)
 {
+    struct layer_state state[MAX_LAYER];
     gpu_addr ple_window = 0;
-    int32_t *past = NULL;
     memset(z, 0, sizeof *z);
-    forward_init(&z->f, &m->shape, &m->weights, p->n_ctx, ubatch_of(p), p->precise || p->kv == KV_F32);
-    place_state(m, p, &z->recurrent, &z->kv, NULL, &ple_window, &past, &z->f);
-    forward_place(&z->f, &z->scratch, NULL, 0);
-    if (!size_mul(forward_thread_floats(&z->f) * sizeof(float), model_threads(m), &z->thread_bytes))
+    forward_init(&z->f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(p), p->precise || p->kv == KV_F32, on_device(m));
+    place_recurrent(m, &z->recurrent, state, &ple_window, &z->f);
+    for (uint32_t il = 0; il < m->shape.n_layer; il++) {
+        struct arena kv = { 0 };
+        place_kv(m, p, &kv, il, &state[il], &z->f);
+        if (!size_add(z->kv, kv.used, &z->kv))
+            z->kv = SIZE_MAX;
+    }
+    forward_place(&z->f, &z->shared, &z->scratch, 0, NULL, 0);
+    z->thread_bytes = 0;
+    if (!on_device(m) && !size_mul(forward_thread_floats(&z->f) * sizeof(float), model_threads(m), &z->thread_bytes))
         z->thread_bytes = SIZE_MAX;
     z->calls = (size_t)forward_max_calls(&z->f);
+    z->logits = on_device(m) ? (size_t)z->f.max_logits * m->shape.n_vocab * sizeof(float) : 0;
 }
 
 void session_plan(const model *m, const struct session_params *p, struct plan *plan)
@@ -92,12 +104,18 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     size_t pooled = n_pooled * qsa_pooled_bytes(&z.f.qsa, p->n_ctx), conv = (size_t)(s->conv_taps - 1) * gdn_width(&z.f.gdn) * sizeof(float);
     size_t gdn = s->n_gdn * (gdn_state_floats(&z.f.gdn) * sizeof(float) - conv);
     plan_add(plan, "model: decoded vectors", m->vectors.capacity, "vectors that are not aligned f32 in the file");
-    plan_add(plan, "session: K/V", z.kv.used == SIZE_MAX ? SIZE_MAX : z.kv.used - pooled, "%u layers x %zu positions, %s", s->n_qsa, p->n_ctx,
+    if (on_device(m))
+        plan_add(plan, "model: device weights", m->upload.total, "%u blocks%s%s%s", m->upload.n_block, m->upload.n_decoded ? ", decoded at load: " : "",
+                 m->upload.decoded, m->upload.n_decoded ? " (no kernel for these types)" : "");
+    plan_add(plan, "session: K/V", z.kv == SIZE_MAX ? SIZE_MAX : z.kv - pooled, "%u layers x %zu positions, %s", s->n_qsa, p->n_ctx,
              f32 ? "f32" : "f16");
     plan_add(plan, "session: pooled keys", pooled, "%u layers x %u blocks x %u, f32", n_pooled, z.f.cap_blocks, s->idx_dim);
     plan_add(plan, "session: GDN state", gdn, "%u layers x %u heads x %u x %u, f32", s->n_gdn, s->gdn_v_head, s->gdn_dim, s->gdn_dim);
     plan_add(plan, "session: windows", z.recurrent.used - gdn, "short convolutions, n-gram path, index keys of the open block");
     plan_add(plan, "session: scratch", z.scratch.used, "ubatch %u", z.f.max_tok);
+    plan_add(plan, "session: layer blocks", z.shared.used, "layer blocks, step block, n-gram rows");
+    if (z.logits)
+        plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
     plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
     plan_add(plan, "session: call lists", 3 * z.calls * sizeof(struct gpu_call), "%zu calls each", z.calls);
 }
@@ -136,17 +154,53 @@ static status check_plan(const model *m, const struct session_params *p, size_t 
         session_plan(m, &q, &half);
         *(plan_total(&half) <= have ? &lo : &hi) = q.n_ctx;
     }
-    char fits[64] = "and not even a context of 64 fits; try a smaller -ub";
+    char needs[32], has[32], fits[64] = "and not even a context of 64 fits; try a smaller -ub";
     if (lo)
         snprintf(fits, sizeof fits, "-c %zu would fit", lo);
-    return fail(e, ERR_NOMEM, "a context of %zu needs %zu MiB, %s %zu MiB; %s", p->n_ctx, need >> 20, mem_limit ? "--mem-limit is" : "free are",
-                have >> 20, fits);
+    return fail(e, ERR_NOMEM, "a context of %zu needs %s, %s %s; %s", p->n_ctx, size_text(needs, need, true),
+                mem_limit ? "--mem-limit is" : "free are", size_text(has, have, false), fits);
 }
 
-static status arena_open(struct arena *a, size_t bytes, struct err *e)
+static struct arena arena_in(const struct gpu_mem *m) { return (struct arena){ .base = AT(uint8_t, m->addr), .capacity = m->bytes }; }
+
+static status open_memory(session *s, const struct sizes *z, struct err *e)
 {
-    *a = (struct arena){ .base = pages_alloc(bytes), .capacity = bytes };
-    return a->base ? OK : fail(e, ERR_NOMEM, "session: cannot map %zu MiB", bytes >> 20);
+    model *m = s->m;
+    struct arena shared, rec, scratch;
+    TRY(gpu_alloc(m->gpu, &s->recurrent, z->recurrent.used, GPU_MEM_DEVICE, "session state", e));
+    TRY(gpu_alloc(m->gpu, &s->scratch, z->scratch.used, GPU_MEM_DEVICE, "session scratch", e));
+    TRY(gpu_alloc(m->gpu, &s->shared, z->shared.used, GPU_MEM_SHARED, "session layer blocks", e));
+    s->state = calloc(m->shape.n_layer, sizeof *s->state);
+    s->kv = calloc(m->shape.n_layer, sizeof *s->kv);
+    s->work = pages_alloc(z->thread_bytes);
+    s->work_bytes = z->thread_bytes;
+    s->logits = z->logits ? pages_alloc(z->logits) : NULL;
+    if (!s->state || !s->kv || !s->work || (z->logits && !s->logits))
+        return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
+    forward_init(&s->f, &m->shape, model_weights(m), s->p.n_ctx, ubatch_of(&s->p), s->p.precise || s->p.kv == KV_F32, on_device(m));
+    rec = arena_in(&s->recurrent);
+    place_recurrent(m, &rec, s->state, &s->ple_window, &s->f);
+    for (uint32_t il = 0; il < m->shape.n_layer; il++) {
+        struct arena count = { 0 }, kv;
+        place_kv(m, &s->p, &count, il, &s->state[il], &s->f);
+        if (count.used)
+            TRY(gpu_alloc(m->gpu, &s->kv[il], count.used, GPU_MEM_DEVICE, "K/V of a layer", e));
+        kv = arena_in(&s->kv[il]);
+        place_kv(m, &s->p, &kv, il, &s->state[il], &s->f);
+    }
+    shared = (struct arena){ .base = s->shared.host, .capacity = s->shared.bytes };
+    scratch = arena_in(&s->scratch);
+    forward_place(&s->f, &shared, &scratch, s->shared.addr - ADDR(s->shared.host), s->state, s->ple_window);
+    if (!z->logits)
+        s->logits = AT(float, s->f.logits);
+    return OK;
+}
+
+static status open_list(session *s, struct gpu_cmd *c, const struct sizes *z, struct err *e)
+{
+    TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)z->calls, s->work, forward_thread_floats(&s->f), e));
+    c->shared_delta = s->shared.addr - ADDR(s->shared.host);
+    return OK;
 }
 
 status session_open(session **out, model *m, const struct session_params *p, size_t mem_limit, struct err *e)
@@ -156,32 +210,25 @@ status session_open(session **out, model *m, const struct session_params *p, siz
     TRY(check_plan(m, p, mem_limit, e));
     status st = OK;
     session *s = calloc(1, sizeof *s);
-    if (!s)
+    struct sizes *z = malloc(sizeof *z);
+    if (!s || !z) {
+        free(s);
+        free(z);
         return fail(e, ERR_NOMEM, "session");
-    struct sizes z;
-    size_session(&z, m, p);
+    }
+    size_session(z, m, p);
     s->m = m;
     s->p = *p;
-    TRY_OR(out, st, arena_open(&s->recurrent, z.recurrent.used, e));
-    TRY_OR(out, st, arena_open(&s->kv, z.kv.used, e));
-    TRY_OR(out, st, arena_open(&s->scratch, z.scratch.used + z.thread_bytes + 64, e));
-    s->state = calloc(m->shape.n_layer, sizeof *s->state);
-    if (!s->state) {
-        st = fail(e, ERR_NOMEM, "session");
-        goto out;
-    }
-    forward_init(&s->f, &m->shape, &m->weights, p->n_ctx, ubatch_of(p), p->precise || p->kv == KV_F32);
-    place_state(m, p, &s->recurrent, &s->kv, s->state, &s->ple_window, &s->past, &s->f);
-    forward_place(&s->f, &s->scratch, s->state, s->ple_window);
-    size_t per_thread = forward_thread_floats(&s->f);
-    float *work = arena_take(&s->scratch, per_thread * model_threads(m), sizeof(float));
-    TRY_OR(out, st, gpu_cmd_open(m->gpu, &s->prefill, (uint32_t)z.calls, work, per_thread, e));
-    TRY_OR(out, st, gpu_cmd_open(m->gpu, &s->decode, (uint32_t)z.calls, work, per_thread, e));
-    TRY_OR(out, st, gpu_cmd_open(m->gpu, &s->head, (uint32_t)z.calls, work, per_thread, e));
-    session_reset(s);
+    TRY_OR(out, st, open_memory(s, z, e));
+    TRY_OR(out, st, open_list(s, &s->prefill, z, e));
+    TRY_OR(out, st, open_list(s, &s->decode, z, e));
+    TRY_OR(out, st, open_list(s, &s->head, z, e));
+    TRY_OR(out, st, session_reset(s, e));
     *out = s;
+    free(z);
     return OK;
 out:
+    free(z);
     session_close(s);
     return st;
 }
@@ -190,24 +237,38 @@ void session_close(session *s)
 {
     if (!s)
         return;
-    pages_free(s->recurrent.base, s->recurrent.capacity);
-    pages_free(s->kv.base, s->kv.capacity);
-    pages_free(s->scratch.base, s->scratch.capacity);
     gpu_cmd_close(&s->prefill);
     gpu_cmd_close(&s->decode);
     gpu_cmd_close(&s->head);
+    if (on_device(s->m) && s->logits)
+        pages_free(s->logits, (size_t)s->f.max_logits * s->m->shape.n_vocab * sizeof(float));
+    pages_free(s->work, s->work_bytes);
+    for (uint32_t il = 0; s->kv && il < s->m->shape.n_layer; il++)
+        gpu_free(s->m->gpu, &s->kv[il]);
+    gpu_free(s->m->gpu, &s->recurrent);
+    gpu_free(s->m->gpu, &s->scratch);
+    gpu_free(s->m->gpu, &s->shared);
+    free(s->kv);
     free(s->state);
     free(s);
 }
 
-void session_reset(session *s)
+status session_reset(session *s, struct err *e)
 {
-    memset(s->recurrent.base, 0, s->recurrent.used);
     for (uint32_t k = 0; k < MAX_NGRAM; k++)
         s->past[k] = s->m->shape.ple_eos; /* before the sequence there is end-of-text (spec 2.2) */
     s->n_past = 0;
     s->n_pending = 0;
     s->have_logits = false;
+    return gpu_clear(s->m->gpu, s->recurrent.addr, s->recurrent.bytes, e);
+}
+
+/* Logits of the last head to where the host reads them */
+static status fetch_logits(session *s, uint32_t n_row, struct err *e)
+{
+    if (!on_device(s->m))
+        return OK;
+    return gpu_read(s->m->gpu, s->logits, s->f.logits, (size_t)n_row * s->m->shape.n_vocab * sizeof(float), e);
 }
 
 /* Head of rows row0 .. of the last step, in strips that fit the logits buffer */
@@ -215,37 +276,37 @@ static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
 {
     if (s->head_rows != n_row || s->head_row0 != row0) {
         gpu_cmd_reset(&s->head);
-        forward_head(&s->head, &s->f, row0, n_row);
+        forward_head(&s->head, &s->f, row0, n_row, GDN_PREFILL);
         s->head_rows = n_row;
         s->head_row0 = row0;
     }
-    return gpu_submit(s->m->gpu, &s->head, e);
+    TRY(gpu_submit(s->m->gpu, &s->head, e));
+    return fetch_logits(s, n_row, e);
 }
 
-/* The layers for n rows; with a tap, one submit per layer and a copy of the last row's residual */
-static status layers(session *s, struct gpu_cmd *c, uint32_t n, enum gdn_phase phase, bool recorded, struct err *e)
+/* With a tap: one submit per layer and a copy of the last row's residual; nothing stays recorded */
+static status tapped_layers(session *s, struct gpu_cmd *c, uint32_t n, enum gdn_phase phase, struct err *e)
 {
-    uint32_t n_layer = s->m->shape.n_layer;
-    if (s->tap) {
-        size_t wide = (size_t)s->m->shape.n_stream * s->m->shape.n_embd;
-        for (uint32_t il = 0; il < n_layer; il++) {
-            gpu_cmd_reset(c);
-            if (il == 0)
-                forward_embed(c, &s->f, n);
-            forward_layer(c, &s->f, il, n, phase);
-            TRY(gpu_submit(s->m->gpu, c, e));
-            memcpy(s->tap + il * wide, AT(const float, s->f.residual) + (n - 1) * wide, wide * sizeof(float));
-        }
+    size_t wide = (size_t)s->m->shape.n_stream * s->m->shape.n_embd;
+    for (uint32_t il = 0; il < s->m->shape.n_layer; il++) {
         gpu_cmd_reset(c);
-        return OK;
+        if (il == 0)
+            forward_embed(c, &s->f, n);
+        forward_layer(c, &s->f, il, n, phase);
+        forward_settle(c, &s->f, n);
+        TRY(gpu_submit(s->m->gpu, c, e));
+        TRY(gpu_read(s->m->gpu, s->tap + il * wide, s->f.residual + (n - 1) * wide * sizeof(float), wide * sizeof(float), e));
     }
-    if (!recorded) {
-        gpu_cmd_reset(c);
-        forward_embed(c, &s->f, n);
-        for (uint32_t il = 0; il < n_layer; il++)
-            forward_layer(c, &s->f, il, n, phase);
-    }
-    return gpu_submit(s->m->gpu, c, e);
+    gpu_cmd_reset(c);
+    return OK;
+}
+
+static void record_layers(session *s, struct gpu_cmd *c, uint32_t n, enum gdn_phase phase)
+{
+    gpu_cmd_reset(c);
+    forward_embed(c, &s->f, n);
+    for (uint32_t il = 0; il < s->m->shape.n_layer; il++)
+        forward_layer(c, &s->f, il, n, phase);
 }
 
 static status check_room(const session *s, const int32_t *ids, size_t n, struct err *e)
@@ -262,8 +323,17 @@ static status check_room(const session *s, const int32_t *ids, size_t n, struct 
 static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_rows_fn on_rows, void *ctx, struct err *e)
 {
     forward_begin(&s->f, ids, n, s->n_past, s->past);
-    TRY(layers(s, &s->prefill, n, GDN_PREFILL, s->prefill_rows == n, e));
-    s->prefill_rows = s->tap ? 0 : n;
+    if (s->tap) {
+        TRY(tapped_layers(s, &s->prefill, n, GDN_PREFILL, e));
+        s->prefill_rows = 0;
+    } else {
+        if (s->prefill_rows != n) {
+            record_layers(s, &s->prefill, n, GDN_PREFILL);
+            forward_settle(&s->prefill, &s->f, n);
+        }
+        s->prefill_rows = n;
+        TRY(gpu_submit(s->m->gpu, &s->prefill, e));
+    }
     ngram_advance(&s->m->shape, s->past, ids, n);
     size_t pos = s->n_past;
     s->n_past += n;
@@ -271,7 +341,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
     for (uint32_t row0 = 0; on_rows && row0 < n; row0 += s->f.max_logits) {
         uint32_t n_row = MIN(s->f.max_logits, n - row0);
         TRY(head(s, row0, n_row, e));
-        TRY(on_rows(ctx, pos + row0, n_row, AT(const float, s->f.logits), e));
+        TRY(on_rows(ctx, pos + row0, n_row, s->logits, e));
     }
     return OK;
 }
@@ -318,40 +388,55 @@ status session_decode(session *s, int32_t id, struct err *e)
     TRY(session_flush(s, NULL, NULL, e));
     TRY(check_room(s, &id, 1, e));
     forward_begin(&s->f, &id, 1, s->n_past, s->past);
-    bool recorded = s->decode.n > 0;
-    if (!recorded && !s->tap) { /* recorded once, replayed for every token */
-        forward_embed(&s->decode, &s->f, 1);
-        for (uint32_t il = 0; il < s->m->shape.n_layer; il++)
-            forward_layer(&s->decode, &s->f, il, 1, GDN_DECODE);
-        forward_head(&s->decode, &s->f, 0, 1);
-        recorded = true;
-    }
-    TRY(layers(s, &s->decode, 1, GDN_DECODE, recorded, e));
-    if (s->tap)
+    if (s->tap) {
+        TRY(tapped_layers(s, &s->decode, 1, GDN_DECODE, e));
+        s->head_rows = 0; /* the head of a tapped step reads the residual where that step left it */
         TRY(head(s, 0, 1, e));
+        s->head_rows = 0;
+    } else {
+        if (!s->decode.n) { /* recorded once, replayed for every token */
+            record_layers(s, &s->decode, 1, GDN_DECODE);
+            forward_head(&s->decode, &s->f, 0, 1, GDN_DECODE);
+        }
+        TRY(gpu_submit(s->m->gpu, &s->decode, e));
+        TRY(fetch_logits(s, 1, e));
+    }
     ngram_advance(&s->m->shape, s->past, &id, 1);
     s->n_past++;
     s->have_logits = true;
     return OK;
 }
 
-const float *session_logits(const session *s) { return AT(const float, s->f.logits); }
+const float *session_logits(const session *s) { return s->logits; }
 size_t session_n_past(const session *s) { return s->n_past + s->n_pending; }
 size_t session_n_ctx(const session *s) { return s->p.n_ctx; }
 void session_tap(session *s, float *layers) { s->tap = layers; }
+
+status session_profile(session *s, bool decode, session_profile_fn fn, void *ctx, struct err *e)
+{
+    struct gpu_cmd *c = decode ? &s->decode : &s->prefill;
+    double *seconds = calloc(MAX(c->n, 1u), sizeof *seconds);
+    if (!seconds)
+        return fail(e, ERR_NOMEM, "profile of %u calls", c->n);
+    status st = c->n ? gpu_profile(s->m->gpu, c, seconds, e) : OK;
+    for (uint32_t i = 0; st == OK && i < c->n; i++)
+        fn(ctx, c->call[i].table->row[c->call[i].id].id, seconds[i]);
+    free(seconds);
+    return st;
+}
 
 /* ---- marks ---- */
 
 struct mark_head {
     size_t n_past;
     bool have_logits;
-    uint32_t n_tok;
+    int32_t past[MAX_NGRAM];
 };
 
-/* The recurrent state, the wide residual's last row is not needed: logits are kept instead. */
+/* The recurrent state. The wide residual's last row is not needed: logits are kept instead. */
 size_t session_mark_bytes(const session *s)
 {
-    return size_up(sizeof(struct mark_head), 64) + s->recurrent.used + (size_t)s->m->shape.n_vocab * sizeof(float);
+    return size_up(sizeof(struct mark_head), 64) + s->recurrent.bytes + (size_t)s->m->shape.n_vocab * sizeof(float);
 }
 
 status session_mark(session *s, void *mark, struct err *e)
@@ -359,23 +444,123 @@ status session_mark(session *s, void *mark, struct err *e)
     TRY(session_flush(s, NULL, NULL, e));
     uint8_t *p = mark;
     struct mark_head h = { .n_past = s->n_past, .have_logits = s->have_logits };
+    memcpy(h.past, s->past, sizeof h.past);
     memcpy(p, &h, sizeof h);
     p += size_up(sizeof h, 64);
-    memcpy(p, s->recurrent.base, s->recurrent.used);
-    memcpy(p + s->recurrent.used, session_logits(s), (size_t)s->m->shape.n_vocab * sizeof(float));
-    return OK;
+    memcpy(p + s->recurrent.bytes, session_logits(s), (size_t)s->m->shape.n_vocab * sizeof(float));
+    return gpu_read(s->m->gpu, p, s->recurrent.addr, s->recurrent.bytes, e);
 }
 
-void session_return(session *s, const void *mark)
+status session_return(session *s, const void *mark, struct err *e)
 {
     const uint8_t *p = mark;
     struct mark_head h;
     memcpy(&h, p, sizeof h);
     assert(h.n_past <= s->n_past);
     p += size_up(sizeof h, 64);
-    memcpy(s->recurrent.base, p, s->recurrent.used);
-    memcpy(AT(float, s->f.logits), p + s->recurrent.used, (size_t)s->m->shape.n_vocab * sizeof(float));
+    memcpy(s->logits, p + s->recurrent.bytes, (size_t)s->m->shape.n_vocab * sizeof(float));
+    memcpy(s->past, h.past, sizeof s->past);
     s->n_past = h.n_past;
     s->n_pending = 0;
     s->have_logits = h.have_logits;
+    return gpu_write(s->m->gpu, s->recurrent.addr, p, s->recurrent.bytes, e);
+}
+
+/* ---- the state as bytes ---- */
+
+/* A contiguous piece of session memory: of the host, or of the backend where host is NULL. */
+typedef status (*piece_fn)(void *ctx, void *host, gpu_addr at, size_t n_bytes, struct err *e);
+
+/* The one description of the state of n_past positions: its size, what is saved and what is loaded follow from it. K and V go head by head,
+ * because the distance between two heads depends on the context. */
+static status each_piece(session *s, size_t n_past, piece_fn fn, void *ctx, struct err *e)
+{
+    const struct shape *sh = &s->m->shape;
+    size_t tile = QSA_BLOCK * (size_t)sh->head_dim * (s->f.kv_f32 ? 4 : 2);
+    size_t head_bytes = qsa_cap_blocks(n_past) * tile, head_stride = s->f.cap_blocks * tile;
+    size_t pooled_bytes = n_past / QSA_BLOCK * sh->idx_dim * sizeof(float);
+    TRY(fn(ctx, s->past, 0, sizeof s->past, e));
+    TRY(fn(ctx, s->logits, 0, (size_t)sh->n_vocab * sizeof(float), e));
+    TRY(fn(ctx, NULL, s->recurrent.addr, s->recurrent.bytes, e));
+    for (uint32_t il = 0; il < sh->n_layer; il++) {
+        const struct layer_state *st = &s->state[il];
+        for (uint32_t j = 0; j < sh->n_head_kv && sh->is_qsa[il]; j++) {
+            TRY(fn(ctx, NULL, st->k + j * head_stride, head_bytes, e));
+            TRY(fn(ctx, NULL, st->v + j * head_stride, head_bytes, e));
+        }
+        if (sh->ratio[il] && pooled_bytes)
+            TRY(fn(ctx, NULL, st->pooled, pooled_bytes, e));
+    }
+    return OK;
+}
+
+static status count_piece(void *ctx, void *host, gpu_addr at, size_t n_bytes, struct err *e)
+{
+    (void)host, (void)at, (void)e;
+    *(size_t *)ctx += n_bytes;
+    return OK;
+}
+
+/* Where pieces go, or come from; memory of the backend through a buffer, part by part. */
+struct moving {
+    gpu *gpu;
+    session_put_fn put;
+    session_get_fn get;
+    void *ctx;
+};
+enum { PART_BYTES = 1 << 16 };
+static status put_piece(void *ctx, void *host, gpu_addr at, size_t n_bytes, struct err *e)
+{
+    const struct moving *to = ctx;
+    uint8_t part[PART_BYTES];
+    if (host)
+        return to->put(to->ctx, host, n_bytes, e);
+    for (size_t i = 0; i < n_bytes; i += PART_BYTES) {
+        size_t n = MIN(n_bytes - i, (size_t)PART_BYTES);
+        TRY(gpu_read(to->gpu, part, at + i, n, e));
+        TRY(to->put(to->ctx, part, n, e));
+    }
+    return OK;
+}
+static status get_piece(void *ctx, void *host, gpu_addr at, size_t n_bytes, struct err *e)
+{
+    const struct moving *from = ctx;
+    uint8_t part[PART_BYTES];
+    if (host)
+        return from->get(from->ctx, host, n_bytes, e);
+    for (size_t i = 0; i < n_bytes; i += PART_BYTES) {
+        size_t n = MIN(n_bytes - i, (size_t)PART_BYTES);
+        TRY(from->get(from->ctx, part, n, e));
+        TRY(gpu_write(from->gpu, at + i, part, n, e));
+    }
+    return OK;
+}
+
+size_t session_state_bytes(session *s, size_t n_past)
+{
+    size_t n = 0;
+    each_piece(s, n_past, count_piece, &n, NULL);
+    return n;
+}
+
+status session_save(session *s, session_put_fn put, void *ctx, struct err *e)
+{
+    TRY(session_flush(s, NULL, NULL, e));
+    assert(s->have_logits);
+    return each_piece(s, s->n_past, put_piece, &(struct moving){ .gpu = s->m->gpu, .put = put, .ctx = ctx }, e);
+}
+
+status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, struct err *e)
+{
+    TRY(session_reset(s, e));
+    if (n_past == 0 || n_past > s->p.n_ctx)
+        return fail(e, ERR_USAGE, "a state of %zu positions, expected 1..%zu", n_past, s->p.n_ctx);
+    status st = each_piece(s, n_past, get_piece, &(struct moving){ .gpu = s->m->gpu, .get = get, .ctx = ctx }, e);
+    if (st != OK) {
+        session_reset(s, NULL);
+        return st;
+    }
+    s->n_past = n_past;
+    s->have_logits = true;
+    return OK;
 }

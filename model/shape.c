@@ -344,6 +344,17 @@ static status ple_u64s(const gguf *g, const char *key, uint64_t *out, size_t wan
     return OK;
 }
 
+/* No row belongs to two heads. */
+static status check_heads(const struct shape *s, const gguf *g, struct err *e)
+{
+    for (uint32_t h = 0; h < s->ple_head; h++)
+        for (uint32_t k = 0; k < h; k++)
+            if (s->ple_offset[h] < s->ple_offset[k] + s->ple_size[k] && s->ple_offset[k] < s->ple_offset[h] + s->ple_size[h])
+                return BAD("rows of n-gram heads %u and %u: found %" PRIu64 "..%" PRIu64 " and %" PRIu64 "..%" PRIu64 ", expected no row in both", k, h,
+                           s->ple_offset[k], s->ple_offset[k] + s->ple_size[k] - 1, s->ple_offset[h], s->ple_offset[h] + s->ple_size[h] - 1);
+    return OK;
+}
+
 static status check_table(const struct shape *s, const gguf *g, struct err *e)
 {
     bool joined = gguf_find_tensor(g, "per_layer_token_embd.weight") != NULL, first = gguf_find_tensor(g, "ple_ngram_embd.0.weight") != NULL;
@@ -402,6 +413,7 @@ static status read_ple(struct shape *s, const gguf *g, struct err *e)
         if (s->ple_size[h] == 0 || s->ple_size[h] > INT32_MAX || s->ple_offset[h] > INT32_MAX - s->ple_size[h])
             return BAD("rows of n-gram head %u: found offset %" PRIu64 " and size %" PRIu64 ", expected a size above 0 and an end below 2^31",
                        h, s->ple_offset[h], s->ple_size[h]);
+    TRY(check_heads(s, g, e));
     return check_table(s, g, e);
 }
 

@@ -4,6 +4,7 @@
  * under its name only when it is complete; whatever goes wrong before leaves nothing behind. */
 #define _GNU_SOURCE /* asprintf */
 #include "model/gguf.h"
+#include "model/guard.h"
 #include "model/options.h"
 #include "model/shape.h"
 
@@ -24,6 +25,7 @@ enum { PIECE_BYTES = 8 << 20 };
 struct out {
     int fd;
     char *path;   /* the temporary name */
+    const char *from;
     uint8_t *buf; /* [PIECE_BYTES] */
     size_t n;     /* in buf */
     uint64_t pos; /* bytes put so far */
@@ -35,6 +37,8 @@ static status write_all(struct out *o, const uint8_t *p, size_t n, struct err *e
         ssize_t k = write(o->fd, p, MIN(n, PIECE_BYTES));
         if (k < 0 && errno == EINTR)
             continue;
+        if (k < 0 && errno == EFAULT) /* what a read of the mapping would end in */
+            return fail(e, ERR_IO, "%s: the file got shorter while it was in use", o->from);
         if (k <= 0)
             return fail(e, ERR_IO, "%s: cannot write after %llu bytes: %s", o->path, (unsigned long long)o->pos,
                         k ? strerror(errno) : "no progress");
@@ -206,7 +210,7 @@ static void sync_directory(const char *path)
 static status write_file(const char *path, const gguf *g, const struct items *l, struct err *e)
 {
     status s = OK;
-    struct out o = { .fd = -1, .buf = malloc(PIECE_BYTES) };
+    struct out o = { .fd = -1, .buf = malloc(PIECE_BYTES), .from = gguf_name(g) };
     if (asprintf(&o.path, "%s.tmp.%ld", path, (long)getpid()) < 0)
         o.path = NULL;
     if (!o.buf || !o.path) {
@@ -218,6 +222,7 @@ static status write_file(const char *path, const gguf *g, const struct items *l,
         s = fail(e, ERR_IO, "%s: cannot create: %s", o.path, strerror(errno));
         goto out;
     }
+    guard_temporary(o.path);
     s = put_model(&o, g, l, e);
     if (s == OK && fsync(o.fd))
         s = fail(e, ERR_IO, "%s: cannot write to the device: %s", o.path, strerror(errno));
@@ -230,6 +235,7 @@ static status write_file(const char *path, const gguf *g, const struct items *l,
     else
         sync_directory(path);
 out:
+    guard_temporary(NULL);
     free(o.path);
     free(o.buf);
     return s;

@@ -34,6 +34,24 @@ size_t qsa_scratch_floats(const struct qsa_dims *d)
     return QSA_BLOCK * (size_t)d->dim + 3 * group * d->dim + group * (size_t)QSA_ATTEND_CHUNK * QSA_BLOCK + 2 * group + d->dim;
 }
 
+bool qsa_device_fits(const struct qsa_dims *d)
+{
+    return d->dim <= QSA_DIM_MAX && d->dim % 8 == 0 && d->idx_dim <= QSA_IDX_DIM_MAX && d->idx_dim % 8 == 0 && d->idx_head <= QSA_IDX_HEAD_MAX &&
+           d->budget <= QSA_BUDGET_MAX && d->rope_dim % 2 == 0 && d->rope_dim <= d->dim && (!d->budget || d->rope_dim <= d->idx_dim);
+}
+
+/* How many rows attend in parts at once: all of a small batch, unless the lists are long (dense layers). The scratch for parts is bounded so. */
+static uint32_t part_rows(uint32_t n_part)
+{
+    enum { PARTS_AT_ONCE = 512 };
+    return MIN((uint32_t)QSA_FEW, MAX(1u, PARTS_AT_ONCE / n_part));
+}
+static size_t parts_at_once(const struct qsa_dims *d, uint32_t cap_blocks, size_t n_tok)
+{
+    uint32_t dense = qsa_parts(0, cap_blocks), sparse = qsa_parts(d->budget, cap_blocks); /* a model may have layers of both kinds */
+    return MAX(dense * MIN(n_tok, (size_t)part_rows(dense)), sparse * MIN(n_tok, (size_t)part_rows(sparse)));
+}
+
 void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_dims *d, size_t n_tok, uint32_t cap_blocks)
 {
     s->qg = ADDR(arena_take(a, n_tok * 2 * d->n_head * d->dim, sizeof(float)));
@@ -41,9 +59,38 @@ void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_d
     s->v = ADDR(arena_take(a, n_tok * d->n_kv * d->dim, sizeof(float)));
     s->iq = ADDR(arena_take(a, n_tok * d->idx_head * d->idx_dim, sizeof(float)));
     s->ik = ADDR(arena_take(a, n_tok * d->idx_dim, sizeof(float)));
-    s->scores = ADDR(arena_take(a, MIN(n_tok, (size_t)QSA_STRIP) * cap_blocks, sizeof(float)));
+    /* The parts of the attention lie where the scores were: those are dead once the lists are made. */
+    size_t n_score = MIN(n_tok, (size_t)QSA_STRIP) * cap_blocks, n_ml = 2 * parts_at_once(d, cap_blocks, n_tok) * d->n_head;
+    n_ml = size_up(n_ml, 16);
+    s->scores = s->part_ml = ADDR(arena_take(a, MAX(n_score, n_ml + n_ml / 2 * d->dim), sizeof(float)));
+    s->part = s->part_ml + n_ml * sizeof(float);
     s->list = ADDR(arena_take(a, n_tok * (1 + (size_t)d->budget), sizeof(uint32_t)));
     s->mixed = ADDR(arena_take(a, n_tok * d->n_head * d->dim, sizeof(float)));
+}
+
+static void choose(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok)
+{
+    bool few = n_tok <= QSA_FEW && gpu_backend_of(c->gpu) != GPU_CPU;
+    for (uint32_t row0 = 0; row0 < n_tok; row0 += QSA_STRIP) {
+        uint32_t n_row = MIN((uint32_t)QSA_STRIP, n_tok - row0);
+        CALL(c, qsa_kernels, few ? K_qsa_score_few : K_qsa_score, qsa_score_items(b->cap_blocks, n_row), struct qsa_score_args, .block = block,
+             .step = step, .iq = s->iq, .scores = s->scores, .row0 = row0, .n_row = n_row);
+        CALL(c, qsa_kernels, K_qsa_select, n_row, struct qsa_select_args, .block = block, .step = step, .scores = s->scores, .list = s->list,
+             .row0 = row0, .n_row = n_row);
+    }
+}
+
+/* Few rows leave most of a device idle, so there the list of a row is shared out among groups, and the parts are merged. */
+static void attend_parts(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok)
+{
+    uint32_t n_part = qsa_parts(b->budget, b->cap_blocks), at_once = part_rows(n_part);
+    for (uint32_t row0 = 0; row0 < n_tok; row0 += at_once) {
+        uint32_t n_row = MIN(at_once, n_tok - row0);
+        struct qsa_part_args a = { .block = block, .step = step, .qg = s->qg, .list = s->list, .o = s->part, .ml = s->part_ml, .out = s->mixed,
+                                   .row0 = row0, .n_row = n_row, .n_part = n_part, .part_blocks = qsa_part_blocks(b->budget) };
+        gpu_record(c, &qsa_kernels, K_qsa_attend_part, &a, sizeof a, n_row * b->n_kv * n_part);
+        gpu_record(c, &qsa_kernels, K_qsa_attend_merge, &a, sizeof a, n_row * b->n_head);
+    }
 }
 
 void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
@@ -53,19 +100,16 @@ void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
     gpu_addr block = gpu_shared(c, b);
     gpu_matmul(c, l->in, b->budget ? 5 : 3, u, d->n_embd, n_tok);
     CALL(c, qsa_kernels, K_qsa_prep, n_tok, struct qsa_prep_args, .block = block, .step = step, .qg = s->qg, .k = s->k, .v = s->v, .iq = s->iq);
-    if (b->budget)
+    if (b->budget) {
         CALL(c, qsa_kernels, K_qsa_pool, n_tok / QSA_BLOCK + 1, struct qsa_pool_args, .block = block, .step = step, .ik = s->ik);
-    if (b->budget && b->cap_blocks > b->budget) { /* a smaller context never drops a block */
-        uint32_t groups = (b->cap_blocks + QSA_SCORE_GROUP - 1) / QSA_SCORE_GROUP;
-        for (uint32_t row0 = 0; row0 < n_tok; row0 += QSA_STRIP) {
-            uint32_t n_row = MIN((uint32_t)QSA_STRIP, n_tok - row0);
-            CALL(c, qsa_kernels, K_qsa_score, n_row * groups, struct qsa_score_args, .block = block, .step = step, .iq = s->iq, .scores = s->scores,
-                 .row0 = row0, .n_row = n_row);
-            CALL(c, qsa_kernels, K_qsa_select, n_row, struct qsa_select_args, .block = block, .step = step, .scores = s->scores, .list = s->list,
-                 .row0 = row0, .n_row = n_row);
-        }
+        gpu_record_parallel(c); /* beside prep: it reads the raw index keys, which prep leaves alone */
     }
-    CALL(c, qsa_kernels, K_qsa_attend, n_tok * d->n_kv, struct qsa_attend_args, .block = block, .step = step, .qg = s->qg, .list = s->list,
-         .out = s->mixed);
+    if (b->budget && b->cap_blocks > b->budget) /* a smaller context never drops a block */
+        choose(c, b, s, block, step, n_tok);
+    if (n_tok <= QSA_FEW && gpu_backend_of(c->gpu) != GPU_CPU)
+        attend_parts(c, b, s, block, step, n_tok);
+    else
+        CALL(c, qsa_kernels, K_qsa_attend, n_tok * d->n_kv, struct qsa_attend_args, .block = block, .step = step, .qg = s->qg, .list = s->list,
+             .out = s->mixed);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_head * d->dim, n_tok);
 }

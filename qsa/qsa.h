@@ -31,6 +31,20 @@ size_t qsa_kv_bytes(const struct qsa_dims *d, size_t n_ctx, bool f32);     /* K 
 size_t qsa_pooled_bytes(const struct qsa_dims *d, size_t n_ctx);
 static inline size_t qsa_window_floats(const struct qsa_dims *d) { return 3 * (size_t)d->idx_dim; }
 size_t qsa_scratch_floats(const struct qsa_dims *d); /* per thread */
+/* Whether the kernels of a device are built for these sizes (QSA_DIM_MAX and so on); the cpu takes any. */
+bool qsa_device_fits(const struct qsa_dims *d);
+
+static inline uint32_t qsa_score_items(uint32_t cap_blocks, uint32_t n_row)
+{
+    return (n_row + QSA_SCORE_ROWS - 1) / QSA_SCORE_ROWS * ((cap_blocks + QSA_SCORE_GROUP - 1) / QSA_SCORE_GROUP);
+}
+/* Parts of the longest list of a layer (budget 0: dense), and how many blocks each has. */
+static inline uint32_t qsa_part_blocks(uint32_t budget) { return budget ? QSA_PART : QSA_PART_DENSE; }
+static inline uint32_t qsa_parts(uint32_t budget, uint32_t cap_blocks)
+{
+    uint32_t most = budget ? MIN(budget, cap_blocks) : cap_blocks, each = qsa_part_blocks(budget);
+    return most > each ? (most + each - 1) / each : 1;
+}
 
 /* Where element (token t, dim d) of kv head j lies in a K or V cache of cap_blocks. */
 static inline size_t qsa_k_at(const struct qsa_block *b, uint32_t j, size_t t, uint32_t d)
@@ -45,6 +59,7 @@ static inline size_t qsa_v_at(const struct qsa_block *b, uint32_t j, size_t t, u
 /* Scratch shared by all layers of this kind, for n_tok rows and cap_blocks of context. */
 struct qsa_scratch {
     gpu_addr qg, k, v, iq, ik, scores, list, mixed;
+    gpu_addr part, part_ml; /* in the place of the scores */
 };
 void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_dims *d, size_t n_tok, uint32_t cap_blocks);
 

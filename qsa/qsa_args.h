@@ -42,9 +42,12 @@ struct qsa_pool_args {
 };
 
 /* scores[r][b] of rows row0 .. row0 + n_row - 1 against the complete blocks they see; nothing where all are chosen anyway.
- * Items: n_row * ceil(cap_blocks / QSA_SCORE_GROUP). */
-#define QSA_SCORE_GROUP 256
-#define QSA_STRIP 32
+ * An item is QSA_SCORE_ROWS rows by QSA_SCORE_GROUP blocks: ceil(n_row / QSA_SCORE_ROWS) * ceil(cap_blocks / QSA_SCORE_GROUP) items, the
+ * rows outermost. qsa_score_few does the same for at most QSA_FEW rows. */
+#define QSA_SCORE_ROWS 32
+#define QSA_SCORE_GROUP 128
+#define QSA_STRIP 128
+#define QSA_FEW 8
 struct qsa_score_args {
     gpu_addr block, step;
     gpu_addr iq;     /* [n_tok, idx_head, idx_dim] f32 */
@@ -70,5 +73,31 @@ struct qsa_attend_args {
     gpu_addr list; /* as above */
     gpu_addr out;  /* [n_tok, n_head, dim] f32 */
 };
+
+/* The same attention in two rows, for a device and few rows. The list is cut in parts of part_blocks blocks, the last one with the open block
+ * behind it; the cut depends on the layer alone, never on context, batch or device. A part is the softmax over its own keys:
+ *
+ *     m = maximum of the scores     l = sum of exp(score - m)     o = sum of exp(score - m) * v
+ *
+ * Items of qsa_attend_part: (row * n_kv + kv) * n_part + part; parts that a row does not have are left alone.
+ * Items of qsa_attend_merge: row * n_head + head; the parts are merged in ascending order, then the gate. */
+#define QSA_PART 16       /* blocks of a part */
+#define QSA_PART_DENSE 64 /* in a layer without indexer, where the list grows with the context */
+struct qsa_part_args {
+    gpu_addr block, step;
+    gpu_addr qg, list; /* as above */
+    gpu_addr o;        /* [n_row, n_head, n_part, dim] f32 */
+    gpu_addr ml;       /* [n_row, n_head, n_part] pairs (m, l) f32 */
+    gpu_addr out;      /* [n_tok, n_head, dim] f32: merge only */
+    uint32_t row0, n_row;
+    uint32_t n_part;   /* most that any row of this context has */
+    uint32_t part_blocks;
+};
+
+/* What the kernels are built for; the host refuses a model beyond. dim and idx_dim are multiples of 8, rope_dim of 2 and at most either. */
+#define QSA_DIM_MAX 256
+#define QSA_IDX_DIM_MAX 128
+#define QSA_IDX_HEAD_MAX 8
+#define QSA_BUDGET_MAX 1024
 
 #endif

@@ -13,17 +13,20 @@ static void score(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
     uint32_t groups = (b->cap_blocks + QSA_SCORE_GROUP - 1) / QSA_SCORE_GROUP;
     (void)scratch;
     for (uint32_t item = first; item < first + n; item++) {
-        uint32_t r = item / groups, from = item % groups * QSA_SCORE_GROUP, nb = (step->pos + a->row0 + r + 1) / QSA_BLOCK;
-        const float *iq = AT(const float, a->iq) + (size_t)(a->row0 + r) * b->idx_head * b->idx_dim;
-        float *out = AT(float, a->scores) + (size_t)r * b->cap_blocks;
-        for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++) {
-            const float *pk = AT(const float, b->pooled) + (size_t)blk * b->idx_dim;
-            float sum = 0;
-            for (uint32_t h = 0; h < b->idx_head; h++) {
-                float dot = v_dot(iq + h * b->idx_dim, pk, b->idx_dim);
-                sum += dot > 0 ? dot : 0;
+        uint32_t r0 = item / groups * QSA_SCORE_ROWS, from = item % groups * QSA_SCORE_GROUP;
+        for (uint32_t r = r0; r < MIN(r0 + QSA_SCORE_ROWS, a->n_row); r++) {
+            uint32_t nb = (step->pos + a->row0 + r + 1) / QSA_BLOCK;
+            const float *iq = AT(const float, a->iq) + (size_t)(a->row0 + r) * b->idx_head * b->idx_dim;
+            float *out = AT(float, a->scores) + (size_t)r * b->cap_blocks;
+            for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++) {
+                const float *pk = AT(const float, b->pooled) + (size_t)blk * b->idx_dim;
+                float sum = 0;
+                for (uint32_t h = 0; h < b->idx_head; h++) {
+                    float dot = v_dot(iq + h * b->idx_dim, pk, b->idx_dim);
+                    sum += dot > 0 ? dot : 0;
+                }
+                out[blk] = sum;
             }
-            out[blk] = sum;
         }
     }
 }
@@ -139,4 +142,4 @@ static void attend(const void *args, uint32_t first, uint32_t n, struct cpu_scra
     }
 }
 
-const gpu_row_fn ISA_NAME(qsa_fast)[QSA_K_COUNT] = { [K_qsa_score] = score, [K_qsa_attend] = attend };
+const gpu_row_fn ISA_NAME(qsa_fast)[QSA_K_COUNT] = { [K_qsa_score] = score, [K_qsa_score_few] = score, [K_qsa_attend] = attend };

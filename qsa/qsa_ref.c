@@ -110,6 +110,18 @@ void qsa_pool_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
 }
 
 /* Spec 4.4: sum over heads of relu(iq . pk). The factor 1/sqrt(idx_dim) changes no choice and is left out. */
+static float block_score(const struct qsa_block *b, const float *iq, const float *pk)
+{
+    float sum = 0;
+    for (uint32_t h = 0; h < b->idx_head; h++) {
+        double dot = 0;
+        for (uint32_t i = 0; i < b->idx_dim; i++)
+            dot += (double)iq[h * b->idx_dim + i] * (double)pk[i];
+        sum += dot > 0 ? (float)dot : 0; /* NaN counts as 0 */
+    }
+    return sum;
+}
+
 void qsa_score_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_score_args *a = args;
@@ -118,19 +130,13 @@ void qsa_score_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
     uint32_t groups = (b->cap_blocks + QSA_SCORE_GROUP - 1) / QSA_SCORE_GROUP;
     (void)scratch;
     for (uint32_t item = first; item < first + n; item++) {
-        uint32_t r = item / groups, from = item % groups * QSA_SCORE_GROUP, nb = (step->pos + a->row0 + r + 1) / QSA_BLOCK;
-        const float *iq = AT(const float, a->iq) + (size_t)(a->row0 + r) * b->idx_head * b->idx_dim;
-        float *score = AT(float, a->scores) + (size_t)r * b->cap_blocks;
-        for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++) {
-            const float *pk = AT(const float, b->pooled) + (size_t)blk * b->idx_dim;
-            float sum = 0;
-            for (uint32_t h = 0; h < b->idx_head; h++) {
-                double dot = 0;
-                for (uint32_t i = 0; i < b->idx_dim; i++)
-                    dot += (double)iq[h * b->idx_dim + i] * (double)pk[i];
-                sum += dot > 0 ? (float)dot : 0; /* NaN counts as 0 */
-            }
-            score[blk] = sum;
+        uint32_t r0 = item / groups * QSA_SCORE_ROWS, from = item % groups * QSA_SCORE_GROUP;
+        for (uint32_t r = r0; r < MIN(r0 + QSA_SCORE_ROWS, a->n_row); r++) {
+            uint32_t nb = (step->pos + a->row0 + r + 1) / QSA_BLOCK;
+            const float *iq = AT(const float, a->iq) + (size_t)(a->row0 + r) * b->idx_head * b->idx_dim;
+            float *score = AT(float, a->scores) + (size_t)r * b->cap_blocks;
+            for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++)
+                score[blk] = block_score(b, iq, AT(const float, b->pooled) + (size_t)blk * b->idx_dim);
         }
     }
 }
@@ -200,43 +206,108 @@ static size_t chosen_pos(const struct chosen *s, uint32_t i)
     return (size_t)(s->id ? s->id[block] : block) * QSA_BLOCK + i % QSA_BLOCK;
 }
 
-/* Spec 4.3. Two sweeps: the maximum, then weights, sum and output. */
+/* Keys i0 .. i1 - 1 of the set, one head: two sweeps, the maximum, then weights, sum and output. */
+static void softmax_keys(const struct qsa_block *b, const struct chosen *set, uint32_t i0, uint32_t i1, uint32_t j, const float *q, double *max,
+                         double *sum, float *o)
+{
+    float scale = 1.0f / sqrtf((float)b->dim);
+    *max = -INFINITY;
+    *sum = 0;
+    memset(o, 0, b->dim * sizeof *o);
+    for (int sweep = 0; sweep < 2; sweep++)
+        for (uint32_t i = i0; i < i1; i++) {
+            size_t p = chosen_pos(set, i);
+            double s = 0;
+            for (uint32_t d = 0; d < b->dim; d++)
+                s += (double)q[d] * (double)cache_get(b, b->k, qsa_k_at(b, j, p, d));
+            s *= (double)scale;
+            if (sweep == 0) {
+                *max = s > *max ? s : *max;
+                continue;
+            }
+            double w = exp(s - *max);
+            *sum += w;
+            for (uint32_t d = 0; d < b->dim; d++)
+                o[d] += (float)w * cache_get(b, b->v, qsa_v_at(b, j, p, d));
+        }
+}
+static void gate_output(float *o, float sum, const float *gate, uint32_t dim)
+{
+    for (uint32_t d = 0; d < dim; d++)
+        o[d] = o[d] / sum / (1.0f + expf(-gate[d]));
+}
+
+/* Spec 4.3 */
 void qsa_attend_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_attend_args *a = args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
     const struct gpu_step *step = AT(const struct gpu_step, a->step);
     uint32_t group = b->n_head / b->n_kv;
-    float scale = 1.0f / sqrtf((float)b->dim);
     (void)scratch;
     for (uint32_t item = first; item < first + n; item++) {
         uint32_t t = item / b->n_kv, j = item % b->n_kv, pos = step->pos + t;
         struct chosen set = chosen_of(b, AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget), pos);
-        uint32_t n_key = set.n_block * QSA_BLOCK + set.n_tail;
         for (uint32_t h = j * group; h < (j + 1) * group; h++) {
-            const float *q = AT(const float, a->qg) + ((size_t)t * b->n_head + h) * 2 * b->dim, *gate = q + b->dim;
+            const float *q = AT(const float, a->qg) + ((size_t)t * b->n_head + h) * 2 * b->dim;
             float *out = AT(float, a->out) + ((size_t)t * b->n_head + h) * b->dim;
-            double max = -INFINITY, sum = 0;
-            for (int sweep = 0; sweep < 2; sweep++) {
-                memset(out, 0, b->dim * sizeof *out);
-                for (uint32_t i = 0; i < n_key; i++) {
-                    size_t p = chosen_pos(&set, i);
-                    double s = 0;
-                    for (uint32_t d = 0; d < b->dim; d++)
-                        s += (double)q[d] * (double)cache_get(b, b->k, qsa_k_at(b, j, p, d));
-                    s *= (double)scale;
-                    if (sweep == 0) {
-                        max = s > max ? s : max;
-                        continue;
-                    }
-                    double w = exp(s - max);
-                    sum += w;
-                    for (uint32_t d = 0; d < b->dim; d++)
-                        out[d] += (float)w * cache_get(b, b->v, qsa_v_at(b, j, p, d));
-                }
-            }
-            for (uint32_t d = 0; d < b->dim; d++)
-                out[d] = out[d] / (float)sum / (1.0f + expf(-gate[d]));
+            double max, sum;
+            softmax_keys(b, &set, 0, set.n_block * QSA_BLOCK + set.n_tail, j, q, &max, &sum, out);
+            gate_output(out, (float)sum, q + b->dim, b->dim);
         }
+    }
+}
+
+/* How many parts a row has: at least one, since some key always exists. */
+static uint32_t parts_of(const struct chosen *set, uint32_t part_blocks)
+{
+    return set->n_block > part_blocks ? (set->n_block + part_blocks - 1) / part_blocks : 1;
+}
+
+void qsa_attend_part_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_part_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    uint32_t group = b->n_head / b->n_kv;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t c = item % a->n_part, j = item / a->n_part % b->n_kv, r = item / a->n_part / b->n_kv, t = a->row0 + r;
+        struct chosen set = chosen_of(b, AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget), step->pos + t);
+        uint32_t n_part = parts_of(&set, a->part_blocks), i0 = c * a->part_blocks * QSA_BLOCK;
+        uint32_t i1 = c + 1 == n_part ? set.n_block * QSA_BLOCK + set.n_tail : i0 + a->part_blocks * QSA_BLOCK;
+        for (uint32_t h = j * group; c < n_part && h < (j + 1) * group; h++) {
+            size_t at = ((size_t)r * b->n_head + h) * a->n_part + c;
+            double max, sum;
+            softmax_keys(b, &set, i0, i1, j, AT(const float, a->qg) + ((size_t)t * b->n_head + h) * 2 * b->dim, &max, &sum,
+                         AT(float, a->o) + at * b->dim);
+            AT(float, a->ml)[2 * at] = (float)max;
+            AT(float, a->ml)[2 * at + 1] = (float)sum;
+        }
+    }
+}
+
+void qsa_attend_merge_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_part_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t r = item / b->n_head, h = item % b->n_head, t = a->row0 + r;
+        struct chosen set = chosen_of(b, AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget), step->pos + t);
+        uint32_t n_part = parts_of(&set, a->part_blocks);
+        const float *ml = AT(const float, a->ml) + 2 * (size_t)item * a->n_part, *o = AT(const float, a->o) + (size_t)item * a->n_part * b->dim;
+        float *out = AT(float, a->out) + ((size_t)t * b->n_head + h) * b->dim, max = -INFINITY, sum = 0;
+        for (uint32_t c = 0; c < n_part; c++)
+            max = MAX(max, ml[2 * c]);
+        memset(out, 0, b->dim * sizeof *out);
+        for (uint32_t c = 0; c < n_part; c++) {
+            float w = expf(ml[2 * c] - max);
+            sum += w * ml[2 * c + 1];
+            for (uint32_t d = 0; d < b->dim; d++)
+                out[d] += w * o[(size_t)c * b->dim + d];
+        }
+        gate_output(out, sum, AT(const float, a->qg) + ((size_t)t * b->n_head + h) * 2 * b->dim + b->dim, b->dim);
     }
 }

@@ -92,11 +92,9 @@ while read -r words; do
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
-selftest
 --backend vulkan
 --backend=hip
 --device 0
---prefix-cache d
 --save-state f
 --parallel 2
 --shard 1/2
@@ -121,7 +119,6 @@ selftest
 --no-fuse
 --profile
 --reasoning-budget 0
-info --devices
 info --kernels
 eval --needle 4096
 eval --compare vulkan
@@ -134,14 +131,14 @@ LATER
 # --- help and version ---
 run --version
 expect 'version' 0 '^hayate [0-9]+\.[0-9]+\.[0-9]+ \(commit .*\), (gcc|clang) .*, backends: cpu' ''
-for args in help --help -h 'help run' 'help batch' 'help bench' 'help eval' 'help info' 'help tokenize' 'help split' 'bench --help' 'info -h'; do
+for args in help --help -h 'help run' 'help batch' 'help bench' 'help eval' 'help info' 'help tokenize' 'help split' 'help selftest' 'bench --help' 'info -h'; do
     # shellcheck disable=SC2086
     run $args
     expect "$args" 0 'hayate' ''
     awk 'length($0) > 80 { exit 1 }' "$dir/out" || bad 'a line is wider than 80 columns'
 done
 run help
-for word in --golden 'batch ' 'bench ' 'tokenize ' 'split ' --temp '--top-k' 'default: 1024' --kv --json; do
+for word in --golden 'selftest ' 'batch ' 'bench ' 'tokenize ' 'split ' --temp '--top-k' 'default: 1024' --kv --json; do
     grep -qF -- "$word" "$dir/out" || bad "help does not mention $word"
 done
 
@@ -151,6 +148,7 @@ printf '\357\273\277ab\300' >"$dir/bom-latin"
 printf 'abc\0def' >"$dir/nul"
 printf ' \n\t\343\200\200\n' >"$dir/white"
 : >"$dir/empty"
+echo 'a - b' >"$dir/tiny"
 refuse 'missing file' 1 "$dir/none: No such file" "$dir/none"
 refuse 'directory' 1 "$dir: is a directory" "$dir"
 refuse 'empty file' 2 "$dir/empty: empty" "$dir/empty"
@@ -165,7 +163,10 @@ refuse 'forced encoding' 1 "$dir/latin: not euc-jp at byte 3" --encoding euc-jp 
 refuse 'too long for -c' 1 "$page: a prompt of [0-9]+ tokens, expected at most 20 \(-c\)" -q -c 20 "$page"
 refuse 'missing model' 1 "$dir/none: cannot open" -m "$dir/none" "$page"
 refuse 'not a model' 1 "$page: not a GGUF file" -m "$page" "$page"
-refuse 'does not fit' 1 '.*--mem-limit' -q --mem-limit 1M "$page"
+refuse 'does not fit' 1 'a context of 1350 needs [0-9]+ MiB, --mem-limit is 1024 KiB; ' -q --mem-limit 1M "$page"
+refuse 'a limit of a byte' 1 '.* needs [0-9]+ MiB, --mem-limit is 1 byte; ' -q --mem-limit 1 "$page"
+refuse 'a limit of bytes' 1 '.* needs [0-9]+ MiB, --mem-limit is 10239 bytes; ' -q --mem-limit 10239 "$page"
+refuse 'a small context in a small limit' 1 'a context of 32 needs [0-9]{4} KiB, --mem-limit is 10 KiB; ' -q -c 32 -ub 64 --mem-limit 10K "$dir/tiny"
 refuse 'damaged golden file' 1 "$page: found .* expected GOLD1" eval -q --golden "$page"
 refuse 'not UTF-8 to tokenize' 1 "$dir/latin: not UTF-8 at byte 3" tokenize "$dir/latin"
 refuse 'log that cannot be' 1 "$dir/no/log: " --log "$dir/no/log" "$page"
@@ -225,6 +226,15 @@ run -q --reasoning on -n 5 "$page"
 expect 'thoughts, quiet' 4 '=' ''
 
 # --- several files ---
+run "$page" "$page"
+expect 'the same file twice' 0 "^==> $page <==$" "^$page: prefill [0-9]+ tok, [0-9.]+ tok/s"
+stream err "^$page: prefill [0-9]+ tok \([0-9]+ reused\), [0-9.]+ tok/s"
+run --json "$page" "$page"
+expect 'the same file twice, json' 0 '*' '*'
+[ "$(jq -s '.[0].reused_tokens == 0 and .[1].reused_tokens > 10' "$dir/out")" = true ] || bad "reused: $(jq .reused_tokens "$dir/out")"
+speed=$(sed -nE 's/.* reused\), ([0-9.]+) tok.*/\1/p' "$dir/err") # counts what was evaluated
+jq -se --argjson speed "$speed" '.[1] | .prefill_s * $speed / (.prompt_tokens - .reused_tokens) | . > 0.99 and . < 1.01' "$dir/out" >/dev/null ||
+    bad "$speed tok/s: $(cat "$dir/out")"
 run -q "$page" LICENSE
 expect 'two files' 0 "^==> $page <==$" ''
 [ "$(head -4 "$dir/out")" = "$(printf '==> %s <==\n%s\n\n==> LICENSE <==' "$page" "$answer")" ] || bad 'headers and answers'
@@ -266,7 +276,30 @@ cp tests/models/tiny-man.gguf "$dir/nan.gguf"
 head -c 34 /dev/zero | tr '\0' '\377' | dd of="$dir/nan.gguf" bs=1 seek=5983360 conv=notrunc status=none # a block of blk.0.attn_gate
 run -q -m "$dir/nan.gguf" "$page"
 expect 'NaN in a weight' 1 '' 'nan.gguf: the model computed -?nan as its best logit, expected a number'
+for args in 'bench -q -p 8 -n 0 -r 1' 'bench -q -p 0 -n 2 -r 1 -o jsonl' 'eval -q --golden tests/golden/q.en48.gold --json' 'eval -q --golden tests/golden/q.en48.gold' \
+    'eval -q --precise --golden tests/golden/q.en48.gold --json' "eval -q --ppl $page --json"; do
+    # shellcheck disable=SC2086
+    run $args -m "$dir/nan.gguf"
+    expect "NaN in a weight: $args" 1 '*' 'nan.gguf: the model computed .*nan.*, expected a number'
+    [ "$(wc -l <"$dir/err")" = 1 ] || bad 'not one line'
+    ! grep -v '^|' "$dir/out" || bad 'a result'
+done
+run eval -q --precise --golden tests/golden/q.en48.layers --json -m "$dir/nan.gguf"
+expect 'NaN in a weight: layers' 1 '"max_residual_diff":null,"first_different_layer":0,"within":false' ''
 rm "$dir/nan.gguf"
+odd=$dir/$'odd\351'
+cp tests/golden/q.en48.gold "$odd.gold"
+run eval -q --json --golden "$odd.gold"
+expect 'golden, json, a name that is not UTF-8' 0 '"golden":".*odd�\.gold"' ''
+ln -s "$PWD/tests/models/tiny-man.gguf" "$odd.gguf"
+run bench -q -p 8 -n 0 -r 1 -o jsonl -m "$odd.gguf"
+expect 'bench, json, a name that is not UTF-8' 0 '"model_filename":".*odd�\.gguf"' ''
+head -c $(($(stat -c %s "$odd.gold") - 2)) "$odd.gold" >"$dir/nan.gold"
+printf '\300\177' >>"$dir/nan.gold" # its last logit
+for args in --json -q; do
+    run eval -q --golden "$dir/nan.gold" $args
+    expect "a golden value that is no number: $args" 1 '' "^hayate: $dir/nan.gold: holds a value that is no number"
+done
 cp tests/models/tiny-man.gguf "$dir/conv.gguf"
 printf '\200\2\0\0\0\0\0\0\4\0\0\0\0\0\0\0' | dd of="$dir/conv.gguf" bs=1 seek=321155 conv=notrunc status=none # the two dimensions of a convolution exchanged
 refuse 'convolution the other way round' 1 '.*conv.gguf: blk.0.ssm_conv1d.weight is \[640, 4\], expected \[4, 640\]' -m "$dir/conv.gguf" "$page"
@@ -296,11 +329,49 @@ expect 'closed stdin' 1 '' 'standard input: Bad file descriptor'
 code=$(cat "$dir/code")
 : >"$dir/out"
 expect 'closed pipe' 1 '' 'standard output: Broken pipe'
+seq -s ' ' 20000 >"$dir/numbers"
+for args in 'info --tensors' "tokenize $dir/numbers" 'bench -q -p 8,8,8,8 -n 0 -r 1'; do # lists end as cat would
+    # shellcheck disable=SC2086
+    { "$hayate" $args -q 2>"$dir/err" || echo $? >"$dir/code"; } | true
+    code=$(cat "$dir/code")
+    expect "reader gone: $args" 141 '' ''
+done
 
 # --- interruption: a long instruction does not make the program deaf ---
 timeout --preserve-status -s INT -k 60 1 "$hayate" -q -p "$(yes word | head -c 100000)" "$page" >"$dir/out" 2>"$dir/err"
 code=$?
 expect 'interrupted in the instruction' 130 '' ''
+
+# --- interruption: while a model is opened, here one with 40 million empty strings in its metadata ---
+printf 'GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0x\11\0\0\0\10\0\0\0\0\132\142\2\0\0\0\0' >"$dir/slow.gguf"
+truncate -s $(($(stat -c %s "$dir/slow.gguf") + 8 * 40000000)) "$dir/slow.gguf"
+for args in "130 INT run $page" "143 TERM run $page" "130 INT batch -o $dir/slow $page" '143 TERM bench' "143 TERM eval --ppl $page"; do
+    read -r want signal args <<<"$args"
+    # shellcheck disable=SC2086
+    timeout --preserve-status -s "$signal" -k 60 0.1 "$hayate" $args -q -m "$dir/slow.gguf" >"$dir/out" 2>"$dir/err"
+    code=$?
+    expect "SIG$signal while a model is opened: $args" "$want" '' ''
+done
+refuse 'the same model, not interrupted' 1 "$dir/slow.gguf: key general.architecture missing" -q -m "$dir/slow.gguf" "$page"
+rm "$dir/slow.gguf"
+
+# --- a model that gets shorter while it is used ---
+started() { # waits until the last command in the background has said word
+    pid=$!
+    for _ in $(seq 100); do
+        grep -q "$1" "$dir/err" && break
+        sleep 0.1
+    done
+}
+cp tests/models/tiny-man.gguf "$dir/short.gguf"
+"$hayate" -v --ignore-eos -n 100000 -m "$dir/short.gguf" "$page" >"$dir/out" 2>"$dir/err" &
+started total
+truncate -s 100000 "$dir/short.gguf"
+wait "$pid"
+code=$?
+expect 'model got shorter' 1 '' "^hayate: $dir/short.gguf: the file got shorter while it was in use, expected $(stat -c %s tests/models/tiny-man.gguf) bytes"
+[ "$(grep -c '^hayate' "$dir/err")" = 1 ] || bad 'not one line'
+rm "$dir/short.gguf"
 
 # --- interruption: what was finished is kept ---
 for signal in INT:130 TERM:143; do
@@ -375,6 +446,21 @@ jq -e '.avg_ts > 0 and .stddev_ts >= 0 and .avg_ns > 0 and has("build_commit") a
 run bench -q -p 16 -n 4 -d 8 -r 1
 expect 'bench table' 0 '\| +pp16 @ d8 \| +[0-9.]+ ± 0.00 \|' ''
 stream out '\| +tg4 @ d8 \|'
+
+# --- devices ---
+run info --devices
+expect 'devices' 0 '^cpu +[0-9]+ cores' ''
+run selftest --backend cpu -t 2 hc_mean 'qsa_sc*'
+expect 'selftest' 0 '^hc_mean +reference +[0-9]+ +[0-9]+ .* ok$' ''
+stream out '^qsa_score +base +[0-9]+ +[0-9]+ .* ok$'
+stream out '^[0-9]+ passed, 0 failed, 0 not run$'
+run selftest -q --backend cpu -s 7 hc_mean
+cp "$dir/out" "$dir/seven"
+run selftest -q --backend cpu -s 7 hc_mean
+cmp -s "$dir/out" "$dir/seven" || bad 'the same seed gives other cases'
+refuse 'no such row' 2 "selftest: no row 'nope'" selftest hc_mean nope
+refuse 'rows to measure' 2 "selftest: --machine runs no rows, found 'hc_mean'" selftest --machine hc_mean
+refuse 'no such backend' 1 'hip: not in this build' selftest --backend hip
 
 echo "e2e: $checks checks, $failed failed"
 [ "$failed" = 0 ]

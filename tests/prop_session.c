@@ -1,6 +1,7 @@
 /* prop_session.c - the invariants of a session on the demo model: bits within a phase, tolerance between phases.
  *
- *   in bits: any cut of a prompt into calls, any ubatch, any number of threads, after a reset, after mark and return, PLE16 = joined
+ *   in bits: any cut of a prompt into calls, any ubatch, any number of threads, after a reset, after mark and return, after a state
+ *            was saved and loaded into another session, PLE16 = joined
  *   within 2e-4 per logit: prefill = decode = any mixture; fast rows = plain C references */
 #include "model/model.h"
 #include "tests/test.h"
@@ -27,7 +28,7 @@ static uint32_t V;
 static model *open_model(const char *path, uint32_t threads, bool reference)
 {
     model *m;
-    MUST(model_open(&m, path, &(struct model_params){ .n_threads = threads, .reference = reference }, &e));
+    MUST(model_open(&m, path, &(struct model_params){ .n_threads = threads, .reference = reference, .backend = BACKEND_CPU }, &e));
     return m;
 }
 static session *open_session(model *m, uint32_t ubatch, bool precise)
@@ -69,6 +70,31 @@ static status gather_rows(void *ctx, size_t pos, size_t n_rows, const float *row
 {
     (void)er;
     memcpy((float *)ctx + pos * V, rows, n_rows * V * sizeof(float));
+    return OK;
+}
+
+/* A state in memory */
+struct saved {
+    uint8_t p[1 << 20];
+    size_t n, at;
+    size_t fails_at; /* no byte beyond comes */
+};
+static status save_piece(void *ctx, const void *p, size_t n, struct err *er)
+{
+    struct saved *v = ctx;
+    if (n > sizeof v->p - v->n)
+        return fail(er, ERR_NOMEM, "more than %zu bytes", sizeof v->p);
+    memcpy(v->p + v->n, p, n);
+    v->n += n;
+    return OK;
+}
+static status load_piece(void *ctx, void *p, size_t n, struct err *er)
+{
+    struct saved *v = ctx;
+    if (n > MIN(v->n, v->fails_at) - v->at)
+        return fail(er, ERR_IO, "no more");
+    memcpy(p, v->p + v->at, n);
+    v->at += n;
     return OK;
 }
 
@@ -146,7 +172,7 @@ int main(void)
     CHECK(session_n_past(s) == N);
 
     for (int round = 0; round < 6; round++) { /* any cut of the prompt */
-        session_reset(s);
+        CHECK(session_reset(s, NULL) == OK);
         feed(s, 0, N, round ? 1 + (uint32_t)rand() % 150 : 1);
         CHECK(same(session_logits(s), want));
     }
@@ -164,7 +190,7 @@ int main(void)
         MUST(session_decode(t, ids[N - 2], &e));
         MUST(session_decode(t, ids[N - 1], &e));
         float *two = logits(t);
-        session_reset(s);
+        CHECK(session_reset(s, NULL) == OK);
         feed(s, 0, N - 2, 0);
         MUST(session_decode(s, ids[N - 2], &e));
         MUST(session_decode(s, ids[N - 1], &e));
@@ -175,13 +201,13 @@ int main(void)
     }
 
     /* prefill = decode = any mixture, at every position */
-    session_reset(s);
+    CHECK(session_reset(s, NULL) == OK);
     for (uint32_t i = 0; i < N; i++) {
         MUST(session_decode(s, ids[i], &e));
         CHECK(worst(session_logits(s), all + (size_t)i * V) < 2e-4f);
     }
     for (int round = 0; round < 6; round++) {
-        session_reset(s);
+        CHECK(session_reset(s, NULL) == OK);
         for (uint32_t at = 0; at < N;) {
             uint32_t n = 1 + (uint32_t)rand() % 100;
             n = n < N - at ? n : N - at;
@@ -199,18 +225,18 @@ int main(void)
     void *mark = malloc(session_mark_bytes(s));
     static const uint32_t at[] = { 1, 2, 3, 4, 63, 64, 65, 200, 259 };
     for (size_t i = 0; i < COUNT_OF(at); i++) {
-        session_reset(s);
+        CHECK(session_reset(s, NULL) == OK);
         feed(s, 0, at[i], 0);
         float *here = logits(s);
         feed(s, at[i], N, 0);
         MUST(session_decode(s, 5, &e));
         float *there = logits(s);
-        session_reset(s);
+        CHECK(session_reset(s, NULL) == OK);
         feed(s, 0, at[i], 0);
         MUST(session_mark(s, mark, &e));
         for (int32_t k = 0; k < 7; k++)
             MUST(session_decode(s, 100 + k, &e));
-        session_return(s, mark);
+        CHECK(session_return(s, mark, NULL) == OK);
         CHECK(session_n_past(s) == at[i] && same(session_logits(s), here));
         feed(s, at[i], N, 50);
         MUST(session_decode(s, 5, &e));
@@ -218,13 +244,59 @@ int main(void)
         free(here), free(there);
     }
 
+    /* saved, and loaded into sessions of another context, which have been elsewhere = never happened */
+    struct saved *state = calloc(1, sizeof *state);
+    for (size_t i = 0; i < COUNT_OF(at); i++) {
+        bool precise = i & 1;
+        uint32_t n = at[i];
+        session *from = open_session(m, 0, precise), *to;
+        feed(from, 0, n, 0);
+        state->n = state->at = 0;
+        MUST(session_save(from, save_piece, state, &e));
+        CHECK(state->n == session_state_bytes(from, n));
+        float *here = logits(from);
+        feed(from, n, N, 0);
+        MUST(session_decode(from, 5, &e));
+        for (int round = 0; round < 2; round++) {
+            struct session_params p = { .n_ctx = N + 1 + 700 * (size_t)round, .n_ubatch = round ? 64 : 0, .precise = precise };
+            MUST(session_open(&to, m, &p, 0, &e));
+            feed(to, round ? 3 : 7, N, 0);
+            state->at = 0, state->fails_at = SIZE_MAX;
+            MUST(session_load(to, n, load_piece, state, &e));
+            CHECK(state->at == state->n && session_n_past(to) == n && same(session_logits(to), here));
+            void *there = malloc(session_mark_bytes(to));
+            MUST(session_mark(to, there, &e));
+            for (int again = 0; again < 2; again++) { /* the second time from a mark */
+                feed(to, n, N, 50);
+                MUST(session_decode(to, 5, &e));
+                CHECK(same(session_logits(to), session_logits(from)));
+                CHECK(session_return(to, there, NULL) == OK);
+            }
+            free(there);
+            state->at = 0, state->fails_at = (size_t)rand() % state->n;
+            CHECK(session_load(to, n, load_piece, state, &e) == ERR_IO && session_n_past(to) == 0);
+            feed(to, 0, n, 0); /* what was half loaded leaves no trace */
+            feed(to, n, N, 0);
+            MUST(session_decode(to, 5, &e));
+            CHECK(same(session_logits(to), session_logits(from)));
+            session_close(to);
+        }
+        MUST(session_open(&to, m, &(struct session_params){ .n_ctx = MAX(1u, n - 1), .precise = precise }, 0, &e));
+        CHECK(n == 1 || session_load(to, n, load_piece, state, &e) == ERR_USAGE);
+        CHECK(session_load(to, 0, load_piece, state, &e) == ERR_USAGE);
+        session_close(to);
+        session_close(from);
+        free(here);
+    }
+    free(state);
+
     /* the plain C references of every row give the same model */
     model *ref = open_model(MODEL, 2, true);
     session *t = open_session(ref, 0, true);
     feed(t, 0, N, 0);
     CHECK(worst(session_logits(t), want) < 2e-4f);
     MUST(session_decode(t, 5, &e));
-    session_reset(s);
+    CHECK(session_reset(s, NULL) == OK);
     feed(s, 0, N, 0);
     MUST(session_decode(s, 5, &e));
     CHECK(worst(session_logits(t), session_logits(s)) < 2e-4f);
@@ -242,7 +314,7 @@ int main(void)
     unlink(JOINED);
 
     /* bounds: what does not fit is refused and changes nothing */
-    session_reset(s);
+    CHECK(session_reset(s, NULL) == OK);
     feed(s, 0, N, 0);
     int32_t bad = (int32_t)V, minus = -1;
     CHECK(session_decode(s, bad, &e) == ERR_USAGE && session_decode(s, minus, &e) == ERR_USAGE);

@@ -5,6 +5,7 @@
 #include "model/gguf.h"
 #include "tests/ggufmake.h"
 #include "tests/test.h"
+#include "tests/testdir.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -443,18 +444,6 @@ static void test_damaged(void)
 
 /* ---- files and shards ---- */
 
-static char dir[64];
-
-/* dir/name; the last four results stay valid. */
-static const char *in_dir(const char *name)
-{
-    static char path[4][256];
-    static int i;
-    i = (i + 1) % 4;
-    snprintf(path[i], sizeof path[i], "%s/%s", dir, name);
-    return path[i];
-}
-
 static void write_bytes(const char *path, const void *p, size_t n)
 {
     FILE *f = fopen(path, "wb");
@@ -692,26 +681,14 @@ static void write_corpus(const char *to)
     shard(&m, 0, 2, 3, 1), seed(&m, to, "shard.gguf");
 }
 
-static void remove_dir(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    if (system(command))
-        fprintf(stderr, "%s stays\n", dir);
-}
-
 int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "--corpus")) {
         write_corpus(argv[2]);
         return test_failed;
     }
-    snprintf(dir, sizeof dir, "build/unit_gguf.XXXXXX");
-    mkdir("build", 0777);
-    if (!mkdtemp(dir)) {
-        perror(dir);
+    if (!make_dir("unit_gguf"))
         return 1;
-    }
     test_tensors();
     test_values();
     test_not_gguf();

@@ -313,6 +313,9 @@ static void test_refused(void)
     gm_ints(&m, K("ple.head_vocab_sizes"), GM_U64, (int64_t[]){ 5, 7, 11, 13, 17 }, 5), REFUSE(ERR_FORMAT, "head_vocab_sizes has 5", "expected 4");
     gm_ints(&m, K("ple.head_vocab_sizes"), GM_U64, (int64_t[]){ 5, 7, 0, 13 }, 4), REFUSE(ERR_FORMAT, "head 2", "size 0");
     gm_ints(&m, K("ple.head_vocab_sizes"), GM_U64, (int64_t[]){ 5, 7, -1, 13 }, 4), REFUSE(ERR_FORMAT, "head 2", "size 18446744073709551615");
+    gm_ints(&m, K("ple.head_offsets"), GM_U64, (int64_t[]){ 0, 5, 11, 23 }, 4), REFUSE(ERR_FORMAT, "heads 1 and 2: found 5..11 and 11..21", "no row in both");
+    gm_ints(&m, K("ple.head_offsets"), GM_U64, (int64_t[]){ 7, 0, 12, 8 }, 4), REFUSE(ERR_FORMAT, "heads 0 and 3: found 7..11 and 8..20", "no row in both");
+    gm_ints(&m, K("ple.head_offsets"), GM_U64, (int64_t[]){ 0, 0, 0, 0 }, 4), REFUSE(ERR_FORMAT, "heads 0 and 1", "no row in both");
     gm_ints(&m, K("ple.head_offsets"), GM_U64, (int64_t[]){ 0, 5, 12, 0x7ffffff3 }, 4), REFUSE(ERR_FORMAT, "head 3", "below 2^31");
     gm_u32(&m, K("embedding_length_per_layer_input"), 65536), gm_u32(&m, K("ple.heads_per_ngram"), 32);
     REFUSE(ERR_FORMAT, "n-gram rows is 4194304", "");

@@ -23,7 +23,7 @@ int main(int argc, char **argv)
     int32_t *ids = calloc((size_t)head[0], sizeof *ids);
     if (!ids || fread(ids, 4, (size_t)head[0], f) != (size_t)head[0])
         return 1;
-    if (model_open(&m, argv[1], &(struct model_params){ 0 }, &e) != OK ||
+    if (model_open(&m, argv[1], &(struct model_params){ .backend = BACKEND_CPU }, &e) != OK ||
         session_open(&s, m, &(struct session_params){ .n_ctx = (size_t)head[0], .precise = true }, 0, &e) != OK) {
         fprintf(stderr, "%s\n", e.msg);
         return 1;

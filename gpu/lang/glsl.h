@@ -74,7 +74,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer coh
 #define umax_(a, b) max(a, b)
 #define as_u32(x) floatBitsToUint(x)
 #define as_f32(x) uintBitsToFloat(x)
-#define h2f(x) (unpackHalf2x16(uint(x)).x)           /* the low 16 bits as binary16 */
+#define h2f(bits) (unpackHalf2x16(uint(bits)).x)     /* the low 16 bits as binary16 */
 #define f2h(x) (packHalf2x16(vec2((x), 0.0)))        /* rounds to nearest even; the upper 16 bits are 0 */
 #define bf2f(x) uintBitsToFloat(uint(x) << 16)
 #define ubyte(x, i) bitfieldExtract(uint(x), 8 * (i), 8) /* byte i as u32 */

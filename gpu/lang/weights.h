@@ -1,0 +1,187 @@
+/* weights.h - kernels that read weights: a chunk of 16 as integers with a scale and a minimum (layouts: device_types.h).
+ *
+ * A build understands the common types and one more, TYPE (DEV_NONE: no more), or all of them (ALL_TYPES). Which of them a matrix has is known at run
+ * time and the same for all items of a group. */
+#include "gpu/device_types.h"
+
+#ifndef TYPE
+#define TYPE DEV_NONE
+#endif
+#ifdef ALL_TYPES
+#define HAS(type) 1
+#else
+#define HAS(type) (TYPE == (type))
+#endif
+
+/* byte i of a word as f32, unsigned and signed */
+#define UF(word, i) f32(ubyte(word, i))
+#define SF(word, i) f32(sbyte(word, i))
+
+/* 16 signed bytes */
+FN void chunk_bytes(u32x4 v, OUT_ARRAY(f32, q, 16))
+{
+    q[0] = SF(v.x, 0), q[1] = SF(v.x, 1), q[2] = SF(v.x, 2), q[3] = SF(v.x, 3);
+    q[4] = SF(v.y, 0), q[5] = SF(v.y, 1), q[6] = SF(v.y, 2), q[7] = SF(v.y, 3);
+    q[8] = SF(v.z, 0), q[9] = SF(v.z, 1), q[10] = SF(v.z, 2), q[11] = SF(v.z, 3);
+    q[12] = SF(v.w, 0), q[13] = SF(v.w, 1), q[14] = SF(v.w, 2), q[15] = SF(v.w, 3);
+}
+
+/* Four words of four unsigned bytes each */
+FN void chunk_words(u32 a, u32 b, u32 c, u32 d, OUT_ARRAY(f32, q, 16))
+{
+    q[0] = UF(a, 0), q[1] = UF(a, 1), q[2] = UF(a, 2), q[3] = UF(a, 3);
+    q[4] = UF(b, 0), q[5] = UF(b, 1), q[6] = UF(b, 2), q[7] = UF(b, 3);
+    q[8] = UF(c, 0), q[9] = UF(c, 1), q[10] = UF(c, 2), q[11] = UF(c, 3);
+    q[12] = UF(d, 0), q[13] = UF(d, 1), q[14] = UF(d, 2), q[15] = UF(d, 3);
+}
+
+/* Two words of two halves each */
+FN void chunk_halves(u32x4 v, u32x4 w, u32 type, OUT_ARRAY(f32, q, 16))
+{
+    u32 word[8];
+    word[0] = v.x, word[1] = v.y, word[2] = v.z, word[3] = v.w, word[4] = w.x, word[5] = w.y, word[6] = w.z, word[7] = w.w;
+    UNROLL for (u32 i = 0u; i < 8u; i++) {
+        q[2u * i] = type == DEV_F16 ? h2f(word[i] & 0xffffu) : as_f32(word[i] << 16);
+        q[2u * i + 1u] = type == DEV_F16 ? h2f(word[i] >> 16) : as_f32(word[i] & 0xffff0000u);
+    }
+}
+
+/* Bits 0..3 of x to the bytes of a word, as 0 or 16: four copies seven bits apart put bit i at bit 8i */
+FN u32 four_fifth_bits(u32 x) { return ((x & 15u) * 0x00204081u & 0x01010101u) << 4; }
+/* Bit pairs 0..3 of x to the bytes of a word, as multiples of 16 */
+FN u32 four_upper_pairs(u32 x)
+{
+    u32 v = (x & 0xffu) | (x & 0xffu) << 12;
+    v &= 0x000f000fu;
+    return ((v | v << 6) & 0x03030303u) << 4;
+}
+
+/* The 6-bit scale and minimum of 32 weights out of the header of a K type. h: bytes 4..15 of it in y, z, w; group 0..7 */
+FN void k_scale_min(u32x4 h, u32 group, OUT_ARRAY(f32, sm, 2))
+{
+    u32 shift = 8u * (group & 3u), low = h.y >> shift, min = h.z >> shift, both = h.w >> shift;
+    u32 sc = group < 4u ? low & 63u : (both & 15u) | (low & 0xc0u) >> 2;
+    u32 mn = group < 4u ? min & 63u : (both >> 4 & 15u) | (min & 0xc0u) >> 2;
+    sm[0] = h2f(h.x & 0xffffu) * f32(sc);
+    sm[1] = -(h2f(h.x >> 16) * f32(mn));
+}
+
+#if HAS(DEV_IQ4_NL)
+/* The code book of IQ4_NL, four values to a word */
+FN f32 iq4_nl_value(u32 i)
+{
+    u32 four = i < 8u ? (i < 4u ? 0xbfad9881u : 0xf6eaddcfu) : (i < 12u ? 0x26190d01u : 0x71594535u);
+    return SF(four, i32(i & 3u));
+}
+#endif
+
+/* Chunk c of the row of n weights at `row`: weight i is sm[0] * q[i] + sm[1]. book: the type's grid, where it has one. */
+FN void load_chunk(u32 type, u64 row, u32 n, u32 c, u64 book, OUT_ARRAY(f32, q, 16), OUT_ARRAY(f32, sm, 2))
+{
+    sm[0] = 1.0f, sm[1] = 0.0f;
+    if (type == DEV_Q8_0) {
+        chunk_bytes(LD(u32x4, row, c), q);
+        sm[0] = h2f(LD(u16, row, n / 2u + (c >> 1)));
+    }
+#if HAS(DEV_Q4_K)
+    else if (type == DEV_Q4_K) {
+        u32x2 v = LD(u32x2, OFF(row, n / 16u, 1ul), c);
+        chunk_words(v.x & 0x0f0f0f0fu, v.y & 0x0f0f0f0fu, v.x >> 4 & 0x0f0f0f0fu, v.y >> 4 & 0x0f0f0f0fu, q);
+        k_scale_min(LD(u32x4, row, c >> 4), c >> 1 & 7u, sm);
+    }
+#endif
+#if HAS(DEV_Q5_K)
+    else if (type == DEV_Q5_K) {
+        u32x2 v = LD(u32x2, OFF(row, n / 16u, 1ul), c);
+        u32 high = u32(LD(u16, OFF(row, n / 256u, 144ul), c));
+        chunk_words((v.x & 0x0f0f0f0fu) | four_fifth_bits(high), (v.y & 0x0f0f0f0fu) | four_fifth_bits(high >> 4),
+                    (v.x >> 4 & 0x0f0f0f0fu) | four_fifth_bits(high >> 8), (v.y >> 4 & 0x0f0f0f0fu) | four_fifth_bits(high >> 12), q);
+        k_scale_min(LD(u32x4, row, c >> 4), c >> 1 & 7u, sm);
+    }
+#endif
+#if HAS(DEV_Q5_1)
+    else if (type == DEV_Q5_1) {
+        u32x2 v = LD(u32x2, row, c);
+        u32 dm = LD(u32, OFF(row, n / 2u, 1ul), c >> 1), high = u32(LD(u16, OFF(row, n / 32u, 20ul), c));
+        chunk_words((v.x & 0x0f0f0f0fu) | four_fifth_bits(high), (v.y & 0x0f0f0f0fu) | four_fifth_bits(high >> 4),
+                    (v.x >> 4 & 0x0f0f0f0fu) | four_fifth_bits(high >> 8), (v.y >> 4 & 0x0f0f0f0fu) | four_fifth_bits(high >> 12), q);
+        sm[0] = h2f(dm & 0xffffu);
+        sm[1] = h2f(dm >> 16);
+    }
+#endif
+#if HAS(DEV_Q6_K)
+    else if (type == DEV_Q6_K) {
+        u32x2 v = LD(u32x2, row, c);
+        u32 high = LD(u32, OFF(row, n / 2u, 1ul), c);
+        chunk_words((v.x & 0x0f0f0f0fu) | four_upper_pairs(high), (v.y & 0x0f0f0f0fu) | four_upper_pairs(high >> 8),
+                    (v.x >> 4 & 0x0f0f0f0fu) | four_upper_pairs(high >> 16), (v.y >> 4 & 0x0f0f0f0fu) | four_upper_pairs(high >> 24), q);
+        sm[0] = h2f(LD(u16, OFF(row, n / 256u, 208ul), c >> 4)) * f32(LD(i8, OFF(row, n / 4u, 3ul), c));
+        sm[1] = -32.0f * sm[0];
+    }
+#endif
+#if HAS(DEV_IQ4_NL)
+    else if (type == DEV_IQ4_NL) {
+        u32x2 v = LD(u32x2, row, c);
+        UNROLL for (u32 i = 0u; i < 4u; i++) {
+            q[i] = iq4_nl_value(v.x >> 8 * i & 15u);
+            q[i + 4u] = iq4_nl_value(v.y >> 8 * i & 15u);
+            q[i + 8u] = iq4_nl_value(v.x >> (8 * i + 4u) & 15u);
+            q[i + 12u] = iq4_nl_value(v.y >> (8 * i + 4u) & 15u);
+        }
+        sm[0] = h2f(LD(u16, row, n / 4u + (c >> 1)));
+    }
+#endif
+#if HAS(DEV_IQ3_S)
+    else if (type == DEV_IQ3_S) {
+        u32 index = LD(u32, row, c), sign = u32(LD(u16, OFF(row, n / 4u, 1ul), c));
+        u32 ninth = u32(LD(u8, OFF(row, n / 8u, 3ul), c >> 1)) >> 4u * (c & 1u);
+        u32 s = u32(LD(u8, OFF(row, n / 32u, 13ul), c >> 2)) >> 4u * (c >> 1 & 1u) & 15u;
+        UNROLL for (u32 i = 0u; i < 4u; i++) {
+            u32 grid = LD(u32, book, (index >> 8u * i & 255u) | (ninth >> i & 1u) << 8);
+            u32 bits = sign >> 4u * i;
+            q[4u * i] = (bits & 1u) != 0u ? -UF(grid, 0) : UF(grid, 0);
+            q[4u * i + 1u] = (bits & 2u) != 0u ? -UF(grid, 1) : UF(grid, 1);
+            q[4u * i + 2u] = (bits & 4u) != 0u ? -UF(grid, 2) : UF(grid, 2);
+            q[4u * i + 3u] = (bits & 8u) != 0u ? -UF(grid, 3) : UF(grid, 3);
+        }
+        sm[0] = h2f(LD(u16, OFF(row, n / 64u, 27ul), c >> 4)) * f32(1u + 2u * s);
+    }
+#endif
+    else if (type == DEV_I8) {
+        chunk_bytes(LD(u32x4, row, c), q);
+        f32x2 v = LD(f32x2, OFF(row, n, 1ul), c);
+        sm[0] = v.x, sm[1] = v.y;
+    } else if (type == DEV_F32) {
+        UNROLL for (u32 i = 0u; i < 4u; i++) {
+            f32x4 v = LD(f32x4, row, 4u * c + i);
+            q[4u * i] = v.x, q[4u * i + 1u] = v.y, q[4u * i + 2u] = v.z, q[4u * i + 3u] = v.w;
+        }
+    } else {
+        chunk_halves(LD(u32x4, row, 2u * c), LD(u32x4, row, 2u * c + 1u), type, q);
+    }
+}
+
+/* 16 f32 at element 16 c of x, which is aligned to 16 bytes */
+FN void load_x(u64 x, u32 c, OUT_ARRAY(f32, v, 16))
+{
+    UNROLL for (u32 i = 0u; i < 4u; i++) {
+        f32x4 t = LD(f32x4, x, 4u * c + i);
+        v[4u * i] = t.x, v[4u * i + 1u] = t.y, v[4u * i + 2u] = t.z, v[4u * i + 3u] = t.w;
+    }
+}
+
+/* acc + the product of a chunk with 16 values whose sum is `sum`, in the one order that all kernels use */
+FN f32 chunk_dot(IN_ARRAY(f32, q, 16), f32 scale, f32 min, IN_ARRAY(f32, x, 16), f32 sum, f32 acc)
+{
+    f32 s = 0.0f;
+    UNROLL for (u32 i = 0u; i < 16u; i++)
+        s = fma_(q[i], x[i], s);
+    return fma_(scale, s, fma_(min, sum, acc));
+}
+FN f32 chunk_sum(IN_ARRAY(f32, x, 16))
+{
+    f32 s = 0.0f;
+    UNROLL for (u32 i = 0u; i < 16u; i++)
+        s += x[i];
+    return s;
+}

@@ -1,0 +1,41 @@
+/* backend.c - one place that knows which backends this build has. */
+#include "model/backend.h"
+
+#include "gpu/gpu.h"
+
+#include <stdio.h>
+
+/* Replaced by the backend's own where it is linked in. */
+__attribute__((weak)) status gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err *e)
+{
+    (void)out, (void)p;
+    return fail(e, ERR_DEVICE, "vulkan: not in this build");
+}
+__attribute__((weak)) void gpu_print_devices(void) { printf("vulkan        not in this build\n"); }
+
+status backend_open(gpu **out, enum backend b, const struct gpu_params *p, char why[256], struct err *e)
+{
+    struct err ve;
+    if (why)
+        *why = 0;
+    switch (b) {
+    case BACKEND_CPU:
+        return gpu_open_cpu(out, p, e);
+    case BACKEND_VULKAN:
+        return gpu_open_vulkan(out, p, e);
+    case BACKEND_HIP:
+        return fail(e, ERR_DEVICE, "hip: not in this build");
+    default:
+        if (gpu_open_vulkan(out, p, &ve) == OK)
+            return OK;
+        if (why)
+            snprintf(why, 256, "%.255s", ve.msg);
+        return gpu_open_cpu(out, p, e);
+    }
+}
+
+void backend_print_devices(void)
+{
+    printf("cpu           %u cores\n", gpu_cores_available());
+    gpu_print_devices();
+}

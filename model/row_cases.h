@@ -1,0 +1,115 @@
+/* row_cases.h - random cases for kernel rows: inputs, arguments, and how far a result may lie from the row's C reference. selftest and the
+ * property tests run them, on the cpu and on devices.
+ *
+ * A case is one image of memory: named buffers one after the other, each between guards. Whatever may not be read (guards, padding) and whatever
+ * is to be written holds POISON, a NaN in f32 and f16 and an absurd index, so a read too far shows in the results and a write too far in the guards.
+ * A builder fills buffers and structs with plain host addresses into the image, so the image can run on the host as it is; for a device a copy is
+ * relocated (case_relocate).
+ *
+ * A new row: one builder and one line in the module's table below. A row that shares its reference with others shares their builder; the
+ * builder finds the row in c->row. */
+#ifndef HAYATE_MODEL_ROW_CASES_H
+#define HAYATE_MODEL_ROW_CASES_H
+
+#include "gpu/gpu.h"
+#include "gpu/gpu_args.h"
+
+enum buf_kind {
+    BUF_IN,     /* must not change */
+    BUF_OUT,    /* poison before; elements that the reference leaves alone must stay as they are */
+    BUF_INOUT,
+    BUF_WORK,   /* may hold anything afterwards */
+    BUF_STRUCT, /* as BUF_IN; 64-bit words that are addresses into the image are relocated */
+};
+enum buf_elem { ELEM_F32, ELEM_F16, ELEM_U32 };
+static const uint32_t POISON = 0x7fe57fe5u;
+
+struct case_buf {
+    const char *name;
+    enum buf_kind kind;
+    enum buf_elem elem;
+    size_t at, bytes;  /* place in the image */
+    double abs, rel;   /* |got - want| <= abs + rel * |want|; both 0: the same bits */
+};
+
+enum { CASE_BUFS = 40, CASE_BYTES = 256 << 20, CASE_SCRATCH = 1 << 18 };
+struct row_case {
+    const struct gpu_kernel *row;
+    uint32_t round;                    /* 0, 1, ...: which sizes */
+    uint64_t rng;
+    uint8_t *image;                    /* CASE_BYTES, touched as far as used */
+    size_t used;
+    struct case_buf buf[CASE_BUFS];
+    uint32_t n_buf;
+    uint64_t args[GPU_ARGS_MAX / 8];
+    uint32_t n_items;
+    char shape[200];                   /* for messages: "n_tok 3, n_embd 257" */
+};
+
+/* ---- for builders ---- */
+
+uint32_t case_rnd(struct row_case *c, uint32_t n);                   /* 0 .. n - 1 */
+float case_uniform(struct row_case *c);                              /* -1 .. 1 */
+/* A size in lo..hi: over the rounds of a row 1, tile - 1, tile, tile + 1, an odd one, any one. which: sizes of one case get different numbers 0, 1, ...
+ * and meet each other in changing pairs. */
+uint32_t case_size(struct row_case *c, uint32_t which, uint32_t tile, uint32_t lo, uint32_t hi);
+
+/* Buffers of n elements. BUF_IN and BUF_INOUT of f32 are filled with case_uniform, the others with POISON. */
+float *case_f32(struct row_case *c, const char *name, enum buf_kind kind, size_t n);
+uint16_t *case_f16(struct row_case *c, const char *name, enum buf_kind kind, size_t n);
+uint32_t *case_u32(struct row_case *c, const char *name, enum buf_kind kind, size_t n);
+void *case_struct(struct row_case *c, const char *name, size_t bytes); /* zeroed */
+/* A random matrix in a format of the file; n_in a multiple of its block. max: set to its largest |weight| unless NULL. */
+struct gpu_mat case_mat(struct row_case *c, const char *name, uint32_t quant_id, uint32_t n_in, uint32_t n_out, float *max);
+/* How far the elements of an output may be off; see the units below. */
+void case_tolerance(struct row_case *c, const void *buf, double abs, double rel);
+void case_call(struct row_case *c, const void *args, size_t bytes, uint32_t n_items);
+void case_shape(struct row_case *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Units of tolerances. U is the unit roundoff of f32. A sum of n terms of magnitude m and any sign: its partial sums are about sqrt(k) m, each addition
+ * rounds by at most U of one, and the roundings add up at random; n U m is more than five standard deviations of that for any order of
+ * summation, and 2 more cover products that are rounded or not. For n terms of one sign the same n U is the worst case relative to the sum.
+ * Functions are as exact as Vulkan asks for: exp(x) to 3 + 2 |x| units in the last place (2 U each), division to 2.5, 1 / sqrt to 2. */
+#define U 0x1p-24
+#define SUM_ABS(n, m) (((n) + 2.0) * U * (m))
+#define SUM_REL(n) (((n) + 2.0) * U)
+#define EXP_REL(x) (2 * (3 + 2 * (x)) * U)
+#define DIV_REL (5 * U)
+#define RSQRT_REL (4 * U)
+/* 1 / sqrt(mean of n squares + eps), relative; then x * that * gain */
+#define RMS_REL(n) (0.5 * SUM_REL(n) + RSQRT_REL + DIV_REL + 4 * U)
+/* sigmoid(x), silu(x) for |x| <= m, relative, when x itself is exact */
+#define SIGMOID_REL(m) (EXP_REL(m) + DIV_REL + 2 * U)
+
+/* ---- tables ---- */
+
+struct row_cases {
+    gpu_row_fn ref; /* rows with this reference; NULL ends a table */
+    void (*build)(struct row_case *c);
+};
+extern const struct row_cases gpu_cases[], gdn_cases[], qsa_cases[], model_cases[];
+
+struct row_module {
+    const char *name;
+    const struct gpu_kernel_table *table;
+    const struct row_cases *cases;
+};
+enum { ROW_MODULES = 4 };
+extern const struct row_module row_modules[ROW_MODULES];
+
+/* ---- for those who run them ---- */
+
+status case_open(struct row_case *c, struct err *e);
+void case_close(struct row_case *c);
+/* Builds round `round` of a row, whatever was in c before. False: the row has no builder. The same seed, row and round give the same case. */
+bool case_build(struct row_case *c, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed);
+/* Runs all items in the image itself, in blocks of the row's grain. */
+void case_run(const struct row_case *c, gpu_row_fn fn, struct cpu_scratch *scratch);
+/* Under the address sanitizer: any access to what lies between the buffers of an image ends the program. */
+void case_guards(const struct row_case *c, uint8_t *image, bool on);
+/* Turns image, a copy of c->image, and args into what a machine sees that has the image at address base. */
+void case_relocate(const struct row_case *c, uint8_t *image, uint64_t *args, gpu_addr base);
+/* The buffer called name; its host address is c->image + at. */
+const struct case_buf *case_buf(const struct row_case *c, const char *name);
+
+#endif

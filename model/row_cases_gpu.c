@@ -1,0 +1,97 @@
+/* row_cases_gpu.c - random cases of the shared rows. */
+#include "gpu/gpu_kernels.h"
+#include "gpu/quant.h"
+#include "model/row_cases.h"
+
+#include <math.h>
+
+static const uint32_t types[] = { QUANT_F32, QUANT_F16, QUANT_Q8_0, QUANT_Q4_K, QUANT_Q5_1 };
+
+static void embed(struct row_case *c)
+{
+    uint32_t type = types[c->round % COUNT_OF(types)], block = quant_type(type)->block_len;
+    uint32_t n_tok = case_size(c, 0, 4, 1, 9), n_in = block * (1 + case_rnd(c, 5)), n_vocab = 1 + case_rnd(c, 40), n_stream = 1 + case_rnd(c, 5);
+    struct gpu_step *step = case_struct(c, "step", sizeof *step);
+    struct gpu_mat *table = case_struct(c, "matrix", sizeof *table);
+    float *out = case_f32(c, "out", BUF_OUT, (size_t)n_tok * n_stream * n_in);
+    uint32_t *ids = case_u32(c, "ids", BUF_IN, n_tok);
+    for (uint32_t t = 0; t < n_tok; t++)
+        ids[t] = case_rnd(c, n_vocab);
+    *table = case_mat(c, "table", type, n_in, n_vocab, NULL);
+    *step = (struct gpu_step){ .ids = ADDR(ids), .n_tok = n_tok };
+    struct embed_args a = { .step = ADDR(step), .table = ADDR(table), .out = ADDR(out), .n_stream = n_stream };
+    case_shape(c, "%s, n_tok %u, n_stream %u, n_in %u", quant_type(type)->name, n_tok, n_stream, n_in);
+    case_call(c, &a, sizeof a, n_tok);
+}
+
+static void matmul(struct row_case *c)
+{
+    uint32_t type = types[c->round % COUNT_OF(types)], block = quant_type(type)->block_len, n_tok = case_size(c, 0, 4, 1, 10);
+    uint32_t n_in = block * (1 + case_rnd(c, block > 1 ? 4 : 80)), stride = n_in + case_rnd(c, 3);
+    uint32_t n_out[2] = { case_size(c, 1, MATMUL_GRAIN, 1, 70), 1 + case_rnd(c, 5) }, items = 0;
+    struct matmul_job *job = case_struct(c, "jobs", 2 * sizeof *job);
+    for (int j = 0; j < 2; j++) {
+        float most, *y = case_f32(c, j ? "y1" : "y0", BUF_OUT, (size_t)n_tok * n_out[j]);
+        job[j] = (struct matmul_job){ .w = case_mat(c, j ? "w1" : "w0", type, n_in, n_out[j], &most), .y = ADDR(y), .y_stride = n_out[j],
+                                      .act = case_rnd(c, 4), .scale = 0.25f };
+        /* the slope of every activation is at most 1.1; its own error counts up to |x| = 8, beyond which it is flat or the identity */
+        case_tolerance(c, y, 1.1 * 0.25 * SUM_ABS(n_in, most), job[j].act == ACT_NONE ? U : SIGMOID_REL(8));
+        items += (uint32_t)size_up(n_out[j], MATMUL_GRAIN);
+    }
+    float *x = case_f32(c, "x", BUF_IN, (size_t)n_tok * stride);
+    for (uint32_t t = 0; t < n_tok; t++)
+        for (uint32_t i = n_in; i < stride; i++)
+            x[(size_t)t * stride + i] = NAN; /* between the rows */
+    struct matmul_args a = { .x = ADDR(x), .job = ADDR(job), .x_stride = stride, .n_job = 2, .n_tok = n_tok };
+    case_shape(c, "%s, n_tok %u, n_in %u, n_out %u and %u", quant_type(type)->name, n_tok, n_in, n_out[0], n_out[1]);
+    case_call(c, &a, sizeof a, items);
+}
+
+/* Values among which many are equal, NaN and -infinity; every third case has rows without any number */
+static void argmax_part(struct row_case *c)
+{
+    uint32_t n_row = 1 + case_rnd(c, 3), n = case_size(c, 0, ARGMAX_SPAN, 1, 3 * ARGMAX_SPAN), stride = n + case_rnd(c, 5), n_part = (n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
+    uint32_t levels = 1 + case_rnd(c, 9), some_nan = c->round % 3 == 2 ? 8 : case_rnd(c, 3);
+    float *x = case_f32(c, "x", BUF_IN, (size_t)n_row * stride);
+    for (size_t i = 0; i < (size_t)n_row * stride; i++)
+        x[i] = case_rnd(c, 8) < some_nan || i % stride >= n ? NAN : case_rnd(c, levels) ? x[i] : case_rnd(c, 2) ? 1.0f : -INFINITY;
+    struct argmax_part_args a = { .x = ADDR(x), .part = ADDR(case_u32(c, "part", BUF_OUT, (size_t)n_row * n_part * 2)), .n = n, .stride = stride };
+    case_shape(c, "%u rows of %u", n_row, n);
+    case_call(c, &a, sizeof a, n_row * n_part);
+}
+
+static void argmax(struct row_case *c)
+{
+    uint32_t n_row = case_size(c, 0, 4, 1, 9), n_part = case_size(c, 1, 64, 1, 200);
+    struct argmax_best *part = (void *)case_u32(c, "part", BUF_IN, (size_t)n_row * n_part * 2);
+    for (uint32_t i = 0; i < n_row * n_part; i++) /* equal values in many parts: the lowest index is not always in the first */
+        part[i] = case_rnd(c, 4) ? (struct argmax_best){ case_rnd(c, 250000), (float)case_rnd(c, 3) - 1 } : (struct argmax_best){ ARGMAX_NONE, -INFINITY };
+    struct argmax_args a = { .part = ADDR(part), .best = ADDR(case_u32(c, "best", BUF_OUT, (size_t)n_row * 2)), .n_part = n_part };
+    case_shape(c, "%u rows of %u parts", n_row, n_part);
+    case_call(c, &a, sizeof a, n_row);
+}
+
+static void bench_empty(struct row_case *c)
+{
+    uint32_t n = case_size(c, 0, 64, 1, 1000), *count = case_u32(c, "count", BUF_INOUT, n);
+    for (uint32_t i = 0; i < n; i++)
+        count[i] = case_rnd(c, 1000);
+    case_shape(c, "%u counters", n);
+    case_call(c, &(struct bench_empty_args){ .count = ADDR(count) }, sizeof(struct bench_empty_args), n);
+}
+
+static void bench_read(struct row_case *c)
+{
+    uint32_t n = case_size(c, 0, 4, 1, 9), n_word = BENCH_READ_ALIGN * (1 + case_rnd(c, 9)), write = c->round % 3 == 0;
+    uint32_t *data = case_u32(c, "data", BUF_INOUT, (size_t)n * n_word);
+    for (size_t i = 0; i < (size_t)n * n_word; i++)
+        data[i] = case_rnd(c, 1u << 31);
+    struct bench_read_args a = { .data = ADDR(data), .sum = ADDR(case_u32(c, "sum", BUF_OUT, n)), .n_word = n_word, .write = write };
+    case_shape(c, "%u x %u words, %s", n, n_word, write ? "write" : "read");
+    case_call(c, &a, sizeof a, n);
+}
+
+const struct row_cases gpu_cases[] = {
+    { embed_ref, embed }, { matmul_ref, matmul }, { argmax_part_ref, argmax_part }, { argmax_ref, argmax },
+    { bench_empty_ref, bench_empty }, { bench_read_ref, bench_read }, { 0 },
+};

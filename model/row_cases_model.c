@@ -1,0 +1,277 @@
+/* row_cases_model.c - random cases of the rows that belong to no layer kind: hyper-connections, experts, n-gram side path. */
+#include "model/model_kernels.h"
+#include "model/row_cases.h"
+
+#include "gpu/quant.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- hyper-connections ---- */
+
+static void hc_norm(struct row_case *c)
+{
+    uint32_t T = case_size(c, 0, 4, 1, 9), S = 2 + case_rnd(c, 4), D = case_size(c, 1, 256, 1, 700);
+    size_t n = (size_t)T * S * D;
+    float *out = case_f32(c, "out", BUF_OUT, n);
+    struct hc_norm_args a = { .residual = ADDR(case_f32(c, "residual", BUF_IN, n)), .gain = ADDR(case_f32(c, "gain", BUF_IN, (size_t)S * D)), .out = ADDR(out),
+                              .n_stream = S, .n_embd = D, .eps = 1e-6f };
+    case_tolerance(c, out, 0, RMS_REL(D));
+    case_shape(c, "n_tok %u, n_stream %u, n_embd %u", T, S, D);
+    case_call(c, &a, sizeof a, T * S);
+}
+
+static void hc_mean(struct row_case *c)
+{
+    uint32_t T = case_size(c, 0, 4, 1, 9), S = 1 + case_rnd(c, 5), D = case_size(c, 1, HC_SPAN, 1, 700);
+    size_t n = (size_t)T * S * D;
+    float *out = case_f32(c, "out", BUF_OUT, (size_t)T * D);
+    struct hc_mean_args a = { .gate = ADDR(case_f32(c, "gate", BUF_IN, n)), .norm = ADDR(case_f32(c, "norm", BUF_IN, n)), .out = ADDR(out), .n_stream = S,
+                              .n_embd = D };
+    case_tolerance(c, out, SUM_ABS(S, 1), DIV_REL);
+    case_shape(c, "n_tok %u, n_stream %u, n_embd %u", T, S, D);
+    case_call(c, &a, sizeof a, T * ((D + HC_SPAN - 1) / HC_SPAN));
+}
+
+static void hc_combine(struct row_case *c)
+{
+    uint32_t T = case_size(c, 0, 4, 1, 9), S = 1 + case_rnd(c, 5), D = case_size(c, 1, 256, 1, 700);
+    float *residual = case_f32(c, "residual", BUF_INOUT, (size_t)T * S * D);
+    struct hc_combine_args a = { .residual = ADDR(residual), .inject = ADDR(case_f32(c, "inject", BUF_IN, (size_t)T * S)),
+                                 .y = ADDR(case_f32(c, "y", BUF_IN, (size_t)T * D)), .n_stream = S, .n_embd = D };
+    case_tolerance(c, residual, SUM_ABS(2, 1), U); /* two terms, the product rounded or not */
+    case_shape(c, "n_tok %u, n_stream %u, n_embd %u", T, S, D);
+    case_call(c, &a, sizeof a, T * S);
+}
+
+/* ---- experts ---- */
+
+struct experts {
+    struct moe_block *b;
+    uint32_t n_tok;
+};
+static struct experts experts(struct row_case *c, uint32_t max_expert)
+{
+    struct experts x = { case_struct(c, "block", sizeof *x.b), case_size(c, 0, 4, 1, 13) };
+    x.b->n_expert = 2 + case_rnd(c, max_expert - 1);
+    x.b->n_used = 1 + case_rnd(c, MIN(x.b->n_expert, c->round % 3 ? 4u : 10u));
+    return x;
+}
+
+static void moe_route(struct row_case *c)
+{
+    struct experts x = experts(c, c->round % 2 ? 512 : 20);
+    size_t n = (size_t)x.n_tok * x.b->n_used;
+    if (c->round % 8 == 7) /* the model's */
+        x.b->n_expert = 512, x.b->n_used = 10, n = (size_t)x.n_tok * 10;
+    uint32_t *id = case_u32(c, "id", BUF_OUT, n);
+    float *weight = case_f32(c, "weight", BUF_OUT, n), *logits = case_f32(c, "logits", BUF_IN, (size_t)x.n_tok * x.b->n_expert);
+    for (size_t i = 0; i < (size_t)x.n_tok * x.b->n_expert; i++)
+        logits[i] = c->round % 3 == 0 ? (float)case_rnd(c, 3) - 1 : 4 * logits[i]; /* equal ones: the lower expert wins */
+    struct moe_route_args a = { .block = ADDR(x.b), .logits = ADDR(logits), .id = ADDR(id), .weight = ADDR(weight) };
+    case_tolerance(c, weight, 0, 2 * EXP_REL(8) + SUM_REL(x.b->n_used) + DIV_REL); /* exp above and below the line */
+    case_shape(c, "n_tok %u, n_expert %u, n_used %u", x.n_tok, x.b->n_expert, x.b->n_used);
+    case_call(c, &a, sizeof a, x.n_tok);
+}
+
+/* n_used different experts of each row, ascending, and weights that add up to about 1 */
+static void random_choice(struct row_case *c, const struct experts *x, uint32_t *id, float *weight)
+{
+    uint32_t E = x->b->n_expert, k = x->b->n_used;
+    for (uint32_t t = 0; t < x->n_tok; t++)
+        for (uint32_t e = 0, n = 0; n < k; e++)
+            if (case_rnd(c, E - e) < k - n) {
+                weight[(size_t)t * k + n] = (1 + case_uniform(c)) / (float)k;
+                id[(size_t)t * k + n++] = e;
+            }
+}
+
+static void moe_group(struct row_case *c)
+{
+    struct experts x = experts(c, 40);
+    size_t n = (size_t)x.n_tok * x.b->n_used, most = MIN((size_t)x.b->n_expert, n);
+    uint32_t *id = case_u32(c, "id", BUF_IN, n);
+    float *weight = case_f32(c, "weight", BUF_IN, n);
+    random_choice(c, &x, id, weight);
+    struct moe_group_args a = { .block = ADDR(x.b), .id = ADDR(id), .weight = ADDR(weight), .group = ADDR(case_u32(c, "group", BUF_OUT, 1)),
+                                .expert = ADDR(case_u32(c, "expert", BUF_OUT, most)), .start = ADDR(case_u32(c, "start", BUF_OUT, most + 1)),
+                                .row = ADDR(case_u32(c, "row", BUF_OUT, n)), .share = ADDR(case_f32(c, "share", BUF_OUT, n)),
+                                .cursor = ADDR(case_u32(c, "cursor", BUF_WORK, x.b->n_expert)), .n_tok = x.n_tok };
+    case_shape(c, "n_tok %u, n_expert %u, n_used %u", x.n_tok, x.b->n_expert, x.b->n_used);
+    case_call(c, &a, sizeof a, 1);
+}
+
+/* The same lists as struct moe_group_args has them, made by its reference */
+struct grouped {
+    uint32_t *group, *expert, *start, *row;
+    float *share;
+};
+static struct grouped grouped(struct row_case *c, const struct experts *x)
+{
+    size_t n = (size_t)x->n_tok * x->b->n_used;
+    uint32_t id[13 * 10], cursor[64];
+    float weight[13 * 10];
+    struct grouped g = { case_u32(c, "group", BUF_IN, 1), case_u32(c, "expert", BUF_IN, MIN((size_t)x->b->n_expert, n)),
+                         case_u32(c, "start", BUF_IN, MIN((size_t)x->b->n_expert, n) + 1), case_u32(c, "row", BUF_IN, n), case_f32(c, "share", BUF_IN, n) };
+    random_choice(c, x, id, weight);
+    struct moe_group_args a = { .block = ADDR(x->b), .id = ADDR(id), .weight = ADDR(weight), .group = ADDR(g.group), .expert = ADDR(g.expert),
+                                .start = ADDR(g.start), .row = ADDR(g.row), .share = ADDR(g.share), .cursor = ADDR(cursor), .n_tok = x->n_tok };
+    moe_group_ref(&a, 0, 1, NULL);
+    return g;
+}
+
+static void moe_gate_up(struct row_case *c)
+{
+    struct experts x = experts(c, 13);
+    struct moe_block *b = x.b;
+    uint32_t n_entry = x.n_tok * b->n_used;
+    float most[2];
+    b->n_embd = 32 * (1 + case_rnd(c, 4));
+    b->ff = case_size(c, 1, MOE_GRAIN, 1, 96);
+    b->gate = case_mat(c, "gate", QUANT_Q8_0, b->n_embd, b->ff * b->n_expert, &most[0]);
+    b->up = case_mat(c, "up", QUANT_Q8_0, b->n_embd, b->ff * b->n_expert, &most[1]);
+    b->gate.rows_per_expert = b->up.rows_per_expert = b->ff;
+    struct grouped g = grouped(c, &x);
+    float *h = case_f32(c, "h", BUF_OUT, (size_t)n_entry * b->ff);
+    struct moe_gate_up_args a = { .block = ADDR(b), .group = ADDR(g.group), .expert = ADDR(g.expert), .start = ADDR(g.start), .row = ADDR(g.row), .h = ADDR(h),
+                                  .u = ADDR(case_f32(c, "u", BUF_IN, (size_t)x.n_tok * b->n_embd)) };
+    /* Each product is a sum of n_embd terms of at most w, itself below 2 sqrt(n_embd) w (uniform values: six standard deviations); the error of one is
+     * multiplied by the other, and by the slope of silu, below 1.1 */
+    double w = fmax(most[0], most[1]), size = 2 * sqrt(b->n_embd) * w;
+    case_tolerance(c, h, 2.1 * SUM_ABS(b->n_embd, w) * size, SIGMOID_REL(fmin(size, 8)));
+    case_shape(c, "n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u", x.n_tok, b->n_expert, b->n_used, b->n_embd, b->ff);
+    case_call(c, &a, sizeof a, MIN(b->n_expert, n_entry) * (uint32_t)size_up(b->ff, MOE_GRAIN));
+}
+
+static void moe_down(struct row_case *c)
+{
+    struct experts x = experts(c, 13);
+    struct moe_block *b = x.b;
+    uint32_t n_entry = x.n_tok * b->n_used;
+    float most[2];
+    b->n_embd = case_size(c, 1, MOE_GRAIN, 1, 130);
+    b->ff = 32 * (1 + case_rnd(c, 3)), b->shared_ff = 32 * (1 + case_rnd(c, 3));
+    b->down = case_mat(c, "down", QUANT_Q5_1, b->ff, b->n_embd * b->n_expert, &most[0]);
+    b->shared_down = case_mat(c, "shared_down", QUANT_Q8_0, b->shared_ff, b->n_embd, &most[1]);
+    struct grouped g = grouped(c, &x);
+    float *y = case_f32(c, "y", BUF_OUT, (size_t)x.n_tok * b->n_embd);
+    struct moe_down_args a = { .block = ADDR(b), .group = ADDR(g.group), .expert = ADDR(g.expert), .start = ADDR(g.start), .row = ADDR(g.row),
+                               .share = ADDR(g.share), .h = ADDR(case_f32(c, "h", BUF_IN, (size_t)n_entry * b->ff)),
+                               .shared_h = ADDR(case_f32(c, "shared_h", BUF_IN, (size_t)x.n_tok * b->shared_ff)),
+                               .shared_gate = ADDR(case_f32(c, "shared_gate", BUF_IN, x.n_tok)), .y = ADDR(y), .n_tok = x.n_tok };
+    /* n_used products times shares that add up to 2 at most, the shared one times a gate of at most 1, and the sum of them all */
+    case_tolerance(c, y, 2 * SUM_ABS(b->ff, most[0]) + SUM_ABS(b->shared_ff, most[1]) + SUM_ABS(b->n_used + 1, 2 * sqrt(b->ff) * fmax(most[0], most[1])), 0);
+    case_shape(c, "n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u, shared %u", x.n_tok, b->n_expert, b->n_used, b->n_embd, b->ff, b->shared_ff);
+    case_call(c, &a, sizeof a, b->n_embd);
+}
+
+static void moe_count(struct row_case *c)
+{
+    uint32_t n = case_size(c, 0, 256, 1, 3000), n_expert = case_size(c, 1, 64, 1, 512), *id = case_u32(c, "id", BUF_IN, n);
+    for (uint32_t i = 0; i < n; i++)
+        id[i] = case_rnd(c, n_expert);
+    struct moe_count_args a = { .id = ADDR(id), .count = ADDR(case_u32(c, "count", BUF_OUT, n_expert)), .n_entry = n };
+    case_shape(c, "%u ids, n_expert %u", n, n_expert);
+    case_call(c, &a, sizeof a, n_expert);
+}
+
+static void moe_scatter(struct row_case *c)
+{
+    static const uint32_t tile_sizes[] = { 1, 7, 16, 32, 64, 128 };
+    uint32_t E = case_size(c, 1, 256, 1, 512), k = 1 + case_rnd(c, MIN(E, 10u)), T = case_size(c, 0, 64, 1, 150), n = T * k, size = tile_sizes[c->round % 6];
+    struct moe_block b = { .n_expert = E, .n_used = k };
+    uint32_t *id = case_u32(c, "id", BUF_IN, n), *count = case_u32(c, "count", BUF_IN, E);
+    float *weight = case_f32(c, "weight", BUF_IN, n);
+    random_choice(c, &(struct experts){ &b, T }, id, weight);
+    memset(count, 0, E * sizeof *count);
+    for (uint32_t i = 0; i < n; i++)
+        count[id[i]]++;
+    struct moe_scatter_args a = { .id = ADDR(id), .weight = ADDR(weight), .count = ADDR(count), .start = ADDR(case_u32(c, "start", BUF_OUT, E + 1)),
+                                  .row = ADDR(case_u32(c, "row", BUF_OUT, n)), .share = ADDR(case_f32(c, "share", BUF_OUT, n)),
+                                  .entry_of = ADDR(case_u32(c, "entry_of", BUF_OUT, n)),
+                                  .tile = ADDR(case_u32(c, "tile", BUF_OUT, 2 * (size_t)moe_tiles_max(n, size, E))),
+                                  .n_tile = ADDR(case_u32(c, "n_tile", BUF_OUT, 1)), .n_tok = T, .n_used = k, .n_expert = E, .tile_size = size };
+    case_shape(c, "n_tok %u, n_expert %u, n_used %u, tiles of %u", T, E, k, size);
+    case_call(c, &a, sizeof a, E);
+}
+
+static void moe_sum(struct row_case *c)
+{
+    uint32_t T = case_size(c, 0, 4, 1, 9), k = 1 + case_rnd(c, 10), D = case_size(c, 1, MOE_SUM_SPAN, 1, 1200), n = T * k;
+    uint32_t *entry_of = case_u32(c, "entry_of", BUF_IN, n);
+    float *y = case_f32(c, "y", BUF_OUT, (size_t)T * D);
+    for (uint32_t i = 0; i < n; i++) /* a permutation */
+        entry_of[i] = i;
+    for (uint32_t i = n - 1; i > 0; i--) {
+        uint32_t j = case_rnd(c, i + 1), keep = entry_of[i];
+        entry_of[i] = entry_of[j];
+        entry_of[j] = keep;
+    }
+    struct moe_sum_args a = { .e = ADDR(case_f32(c, "e", BUF_IN, (size_t)n * D)), .entry_of = ADDR(entry_of), .share = ADDR(case_f32(c, "share", BUF_IN, n)),
+                              .s = ADDR(case_f32(c, "s", BUF_IN, (size_t)T * D)), .shared_gate = ADDR(case_f32(c, "shared_gate", BUF_IN, T)), .y = ADDR(y),
+                              .n_used = k, .n_embd = D };
+    case_tolerance(c, y, SUM_ABS(k + 1, 1), 0);
+    case_shape(c, "n_tok %u, n_used %u, n_embd %u", T, k, D);
+    case_call(c, &a, sizeof a, T * ((D + MOE_SUM_SPAN - 1) / MOE_SUM_SPAN));
+}
+
+static void swiglu(struct row_case *c)
+{
+    uint32_t T = case_size(c, 0, 4, 1, 9), n = case_size(c, 1, 256, 1, 700);
+    float *gate = case_f32(c, "gate", BUF_IN, (size_t)T * n), *out = case_f32(c, "out", BUF_OUT, (size_t)T * n);
+    for (size_t i = 0; i < (size_t)T * n; i++)
+        gate[i] *= 8;
+    struct swiglu_args a = { .gate = ADDR(gate), .up = ADDR(case_f32(c, "up", BUF_IN, (size_t)T * n)), .out = ADDR(out), .n = n };
+    case_tolerance(c, out, 0, SIGMOID_REL(8) + U);
+    case_shape(c, "n_tok %u, n %u", T, n);
+    case_call(c, &a, sizeof a, T);
+}
+
+/* ---- n-gram side path ---- */
+
+/* The gate is the sigmoid of the square root of a scalar product: near 0 the root would magnify any error without bound, and its sign would be a matter of
+ * rounding. So keys lean towards the residual or away from it; and some are 0, which is exact. */
+static void ple_gate(struct row_case *c)
+{
+    uint32_t T = case_size(c, 0, 4, 1, 6), S = 1 + case_rnd(c, 4), D = case_size(c, 1, 256, 1, 700);
+    size_t n = (size_t)T * S * D, width = (size_t)S * D;
+    float *residual = case_f32(c, "residual", BUF_IN, n), *key = case_f32(c, "key", BUF_IN, n), *gv = case_f32(c, "gv", BUF_OUT, n), *z = case_f32(c, "z", BUF_OUT, n);
+    float *gain[2] = { case_f32(c, "norm_key", BUF_IN, width), case_f32(c, "norm_query", BUF_IN, width) };
+    for (uint32_t i = 0; i < T * S; i++) {
+        float lean = i % 5 == 4 ? 0 : i % 2 ? -1.0f : 1.0f;
+        for (uint32_t k = 0; k < D; k++)
+            key[(size_t)i * D + k] = lean * (residual[(size_t)i * D + k] + 0.1f * key[(size_t)i * D + k]);
+    }
+    for (size_t i = 0; i < width; i++)
+        gain[0][i] = 1.25f + 0.5f * gain[0][i], gain[1][i] = 1.25f + 0.5f * gain[1][i];
+    struct ple_gate_args a = { .residual = ADDR(residual), .key = ADDR(key), .value = ADDR(case_f32(c, "value", BUF_IN, (size_t)T * D)), .norm_key = ADDR(gain[0]),
+                               .norm_query = ADDR(gain[1]), .norm_conv = ADDR(case_f32(c, "norm_conv", BUF_IN, width)), .gv = ADDR(gv), .z = ADDR(z),
+                               .n_stream = S, .n_embd = D, .eps = 1e-6f };
+    /* c: two norms and a sum of D terms, nearly all of one sign; its root b has half the relative error, and |b sigmoid'(b) / sigmoid(b)| < |b| < 10 */
+    double gate = 10 * (RMS_REL(D) + 0.5 * SUM_REL(D)) + SIGMOID_REL(10) + 2 * DIV_REL;
+    case_tolerance(c, gv, 0, gate + U);
+    case_tolerance(c, z, 0, 2 * (gate + U) + RMS_REL(D));
+    case_shape(c, "n_tok %u, n_stream %u, n_embd %u", T, S, D);
+    case_call(c, &a, sizeof a, T * S);
+}
+
+static void ple_conv(struct row_case *c)
+{
+    uint32_t T = case_size(c, 0, 4, 1, 20), width = case_size(c, 1, 64, 1, 200), taps = 1 + case_rnd(c, 4), dilation = 1 + case_rnd(c, 3);
+    size_t n = (size_t)T * width;
+    float *residual = case_f32(c, "residual", BUF_INOUT, n), *window = case_f32(c, "window", BUF_INOUT, (size_t)(taps - 1) * dilation * width);
+    struct ple_conv_args a = { .z = ADDR(case_f32(c, "z", BUF_IN, n)), .gv = ADDR(case_f32(c, "gv", BUF_IN, n)), .window = ADDR(window), .residual = ADDR(residual),
+                               .conv = ADDR(case_f32(c, "conv", BUF_IN, (size_t)width * taps)), .width = width, .taps = taps, .dilation = dilation, .n_tok = T };
+    /* silu of a sum of `taps` terms (slope below 1.1, values up to taps), then three terms that add up to at most taps + 2 */
+    case_tolerance(c, residual, 1.1 * SUM_ABS(taps, 1) * taps + SIGMOID_REL(taps) * taps + SUM_ABS(2, taps + 2), 0);
+    case_shape(c, "n_tok %u, width %u, taps %u, dilation %u", T, width, taps, dilation);
+    case_call(c, &a, sizeof a, width);
+}
+
+const struct row_cases model_cases[] = {
+    { hc_norm_ref, hc_norm },         { hc_mean_ref, hc_mean },   { hc_combine_ref, hc_combine }, { moe_route_ref, moe_route }, { moe_group_ref, moe_group },
+    { moe_gate_up_ref, moe_gate_up }, { moe_down_ref, moe_down }, { swiglu_ref, swiglu },
+    { moe_count_ref, moe_count }, { moe_scatter_ref, moe_scatter }, { moe_sum_ref, moe_sum },
+    { ple_gate_ref, ple_gate },   { ple_conv_ref, ple_conv },
+    { 0 },
+};

@@ -1,0 +1,266 @@
+/* row_cases_qsa.c - random cases of the sparse-attention rows. */
+#include "model/row_cases.h"
+#include "qsa/qsa.h"
+
+#include "gpu/quant.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A step and a layer block without its buffers: heads, positions, cache size */
+struct layer {
+    struct qsa_block *b;
+    struct gpu_step *step;
+    uint32_t n_tok, pos;
+};
+static struct layer layer(struct row_case *c, uint32_t budget, uint32_t tile, uint32_t most_rows)
+{
+    uint32_t n_kv = 1 + case_rnd(c, 2), n_tok = case_size(c, 0, tile, 1, most_rows), n_ctx = n_tok + 32 + case_rnd(c, 600);
+    struct layer l = { case_struct(c, "block", sizeof *l.b), case_struct(c, "step", sizeof *l.step), n_tok, 0 };
+    l.pos = c->round % 7 == 0 ? 0 : case_rnd(c, n_ctx - n_tok);
+    *l.b = (struct qsa_block){ .n_kv = n_kv, .n_head = n_kv * (1 + case_rnd(c, 3)), .dim = 8 * case_size(c, 1, 8, 1, 16), .idx_head = 1 + case_rnd(c, QSA_IDX_HEAD_MAX),
+                               .idx_dim = 8 * case_size(c, 2, 4, 1, 16), .budget = budget, .cap_blocks = qsa_cap_blocks(n_ctx), .eps = 1e-6f };
+    if (c->round % 5 == 0) /* the sizes of the model */
+        l.b->dim = QSA_DIM_MAX, l.b->idx_dim = QSA_IDX_DIM_MAX, l.b->n_head = 12 * n_kv;
+    *l.step = (struct gpu_step){ .n_tok = n_tok, .pos = l.pos };
+    case_shape(c, "pos %u, n_tok %u, n_head %u, n_kv %u, dim %u, idx %u x %u, budget %u, blocks %u", l.pos, n_tok, l.b->n_head, n_kv, l.b->dim, l.b->idx_head,
+               l.b->idx_dim, budget, l.b->cap_blocks);
+    return l;
+}
+
+static void rope_table(struct row_case *c, struct layer *l)
+{
+    l->b->rope_dim = 2 * (1 + case_rnd(c, MIN(l->b->dim, l->b->idx_dim) / 2));
+    uint32_t half = l->b->rope_dim / 2;
+    float *p = case_f32(c, "rope", BUF_IN, (size_t)(3 + l->n_tok) * half * 2);
+    for (uint32_t j = 0; j < 3 + l->n_tok; j++)
+        for (uint32_t i = 0; i < half; i++) {
+            double angle = ((double)l->pos - 3 + j) * pow(1e4, -(double)i / half);
+            p[2 * (j * half + i)] = (float)cos(angle);
+            p[2 * (j * half + i) + 1] = (float)sin(angle);
+        }
+    l->step->rope = ADDR(p);
+}
+
+/* A K or V cache of one element type; all POISON */
+static void *cache(struct row_case *c, struct layer *l, const char *name, enum buf_kind kind)
+{
+    size_t n = (size_t)l->b->n_kv * l->b->cap_blocks * QSA_BLOCK * l->b->dim;
+    return l->b->kv_f32 ? (void *)case_f32(c, name, kind, n) : case_f16(c, name, kind, n);
+}
+
+/* RMS norm, then a rotation, which mixes two values of at most 2 (a value above twice the root mean square is rare in uniform ones, and gains are at most
+ * 1): 4 stands for both. In f16 a value that lies near a boundary may round to the other side: one unit, 2^-10 of it. */
+static double norm_rope_abs(uint32_t n) { return 4 * (RMS_REL(n) + 3 * U); }
+
+static void prep(struct row_case *c)
+{
+    struct layer l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, 4, 9);
+    struct qsa_block *b = l.b;
+    b->kv_f32 = c->round % 2;
+    rope_table(c, &l);
+    b->q_norm = ADDR(case_f32(c, "q_norm", BUF_IN, b->dim)), b->k_norm = ADDR(case_f32(c, "k_norm", BUF_IN, b->dim));
+    b->iq_norm = ADDR(case_f32(c, "iq_norm", BUF_IN, b->idx_dim));
+    void *k = cache(c, &l, "K", BUF_OUT), *v = cache(c, &l, "V", BUF_OUT); /* V: the value itself, rounded to nearest even */
+    b->k = ADDR(k), b->v = ADDR(v);
+    float *qg = case_f32(c, "qg", BUF_INOUT, (size_t)l.n_tok * b->n_head * 2 * b->dim);
+    float *iq = case_f32(c, "iq", BUF_INOUT, (size_t)l.n_tok * b->idx_head * b->idx_dim), *raw = case_f32(c, "k", BUF_WORK, (size_t)l.n_tok * b->n_kv * b->dim);
+    for (size_t i = 0; i < (size_t)l.n_tok * b->n_kv * b->dim; i++)
+        raw[i] = case_uniform(c);
+    struct qsa_prep_args a = { .block = ADDR(b), .step = ADDR(l.step), .qg = ADDR(qg), .k = ADDR(raw), .iq = ADDR(iq),
+                               .v = ADDR(case_f32(c, "v", BUF_IN, (size_t)l.n_tok * b->n_kv * b->dim)) };
+    case_tolerance(c, qg, norm_rope_abs(b->dim), 0);
+    case_tolerance(c, iq, norm_rope_abs(b->idx_dim), 0);
+    case_tolerance(c, k, norm_rope_abs(b->dim), b->kv_f32 ? 0 : 0x1p-10);
+    case_call(c, &a, sizeof a, l.n_tok);
+}
+
+static void pool(struct row_case *c)
+{
+    struct layer l = layer(c, 1 + case_rnd(c, 50), 4, 13);
+    struct qsa_block *b = l.b;
+    rope_table(c, &l);
+    b->ik_norm = ADDR(case_f32(c, "ik_norm", BUF_IN, b->idx_dim));
+    float *pooled = case_f32(c, "pooled", BUF_OUT, (size_t)b->cap_blocks * b->idx_dim);
+    b->pooled = ADDR(pooled);
+    b->window = ADDR(case_f32(c, "window", BUF_INOUT, 3 * (size_t)b->idx_dim));
+    struct qsa_pool_args a = { .block = ADDR(b), .step = ADDR(l.step), .ik = ADDR(case_f32(c, "ik", BUF_IN, (size_t)l.n_tok * b->idx_dim)) };
+    /* the mean of 4 that cancel may be small, and the norm makes it large again: its roundings, 4 U, grow with 1 / rms, 3 at the worst seen */
+    case_tolerance(c, pooled, norm_rope_abs(b->idx_dim) + 4 * 3 * SUM_ABS(4, 1), 0);
+    case_call(c, &a, sizeof a, l.n_tok / QSA_BLOCK + 1);
+}
+
+/* First row of a strip that reaches to the last row of the step */
+static uint32_t strip(struct row_case *c, const struct layer *l) { return c->round % 3 == 0 && l->n_tok > 1 ? case_rnd(c, l->n_tok) : 0; }
+
+static void score(struct row_case *c)
+{
+    bool few = strstr(c->row->defines, "FEW") != NULL;
+    struct layer l = layer(c, 1 + case_rnd(c, c->round % 2 ? 12 : 150), few ? QSA_FEW : QSA_SCORE_ROWS, few ? QSA_FEW : 70);
+    struct qsa_block *b = l.b;
+    uint32_t row0 = strip(c, &l), n_row = l.n_tok - row0, seen = (l.pos + l.n_tok) / QSA_BLOCK;
+    float *pooled = case_f32(c, "pooled", BUF_IN, (size_t)b->cap_blocks * b->idx_dim), *scores = case_f32(c, "scores", BUF_OUT, (size_t)QSA_STRIP * b->cap_blocks);
+    for (size_t i = (size_t)seen * b->idx_dim; i < (size_t)b->cap_blocks * b->idx_dim; i++)
+        pooled[i] = NAN; /* blocks that are not complete yet */
+    b->pooled = ADDR(pooled);
+    struct qsa_score_args a = { .block = ADDR(b), .step = ADDR(l.step), .iq = ADDR(case_f32(c, "iq", BUF_IN, (size_t)l.n_tok * b->idx_head * b->idx_dim)),
+                                .scores = ADDR(scores), .row0 = row0, .n_row = n_row };
+    case_tolerance(c, scores, b->idx_head * SUM_ABS(b->idx_dim, 1), SUM_REL(b->idx_head));
+    case_call(c, &a, sizeof a, qsa_score_items(b->cap_blocks, n_row));
+}
+
+/* Scores with few or many different values, all equal, or mostly 0 */
+static void random_scores(struct row_case *c, float *s, uint32_t n)
+{
+    uint32_t kind = case_rnd(c, 4), levels = kind == 0 ? 1 : kind == 1 ? 5 : 1 + case_rnd(c, 1000);
+    for (uint32_t i = 0; i < n; i++)
+        s[i] = kind == 3 ? fabsf(case_uniform(c)) : case_rnd(c, 4) ? (float)case_rnd(c, levels + 1) * 0.37f : 0;
+}
+
+static void select_(struct row_case *c)
+{
+    static const uint32_t budgets[] = { 1, 31, 64, 512, 100, 512 };
+    struct layer l = layer(c, budgets[c->round % COUNT_OF(budgets)], 4, 9);
+    struct qsa_block *b = l.b;
+    if (c->round % 2) { /* long contexts: just below, at and beyond the budget, then far beyond */
+        static const uint32_t blocks[] = { 510, 511, 512, 513, 1025, 4099, 16384 };
+        l.pos = l.step->pos = QSA_BLOCK * blocks[c->round / 2 % COUNT_OF(blocks)] + case_rnd(c, QSA_BLOCK);
+        b->cap_blocks = qsa_cap_blocks((size_t)l.pos + l.n_tok);
+        case_shape(c, "pos %u, n_tok %u, budget %u", l.pos, l.n_tok, b->budget);
+    }
+    uint32_t row0 = strip(c, &l), n_row = l.n_tok - row0;
+    float *scores = case_f32(c, "scores", BUF_IN, (size_t)QSA_STRIP * b->cap_blocks);
+    for (uint32_t r = 0; r < QSA_STRIP; r++) {
+        uint32_t nb = r < n_row ? (l.pos + row0 + r + 1) / QSA_BLOCK : 0;
+        random_scores(c, scores + (size_t)r * b->cap_blocks, nb);
+        for (uint32_t i = nb; i < b->cap_blocks; i++)
+            scores[(size_t)r * b->cap_blocks + i] = NAN;
+    }
+    struct qsa_select_args a = { .block = ADDR(b), .step = ADDR(l.step), .scores = ADDR(scores),
+                                 .list = ADDR(case_u32(c, "list", BUF_OUT, (size_t)l.n_tok * (1 + b->budget))), .row0 = row0, .n_row = n_row };
+    case_call(c, &a, sizeof a, n_row);
+}
+
+/* budget of n blocks, ascending, every subset equally likely */
+static void random_list(struct row_case *c, uint32_t *list, uint32_t budget, uint32_t n)
+{
+    list[0] = n > budget ? budget : QSA_ALL;
+    for (uint32_t i = 0, k = 0; n > budget && k < budget; i++)
+        if (case_rnd(c, n - i) < budget - k)
+            list[1 + k++] = i;
+}
+
+static void put(const struct qsa_block *b, void *p, size_t at, float x)
+{
+    if (b->kv_f32)
+        ((float *)p)[at] = x;
+    else
+        ((uint16_t *)p)[at] = f32_to_f16(x);
+}
+
+/* Keys and values up to the last position of the step; what comes later stays POISON */
+static void fill_cache(struct row_case *c, const struct layer *l, void *k, void *v)
+{
+    for (uint32_t j = 0; j < l->b->n_kv; j++)
+        for (uint32_t t = 0; t < l->pos + l->n_tok; t++)
+            for (uint32_t d = 0; d < l->b->dim; d++) {
+                put(l->b, k, qsa_k_at(l->b, j, t, d), case_uniform(c));
+                put(l->b, v, qsa_v_at(l->b, j, t, d), case_uniform(c));
+            }
+}
+
+/* What attention reads: caches, queries with gates, lists */
+struct attention {
+    struct layer l;
+    gpu_addr qg, list;
+    uint32_t n_key; /* most keys of a row */
+};
+static struct attention attention(struct row_case *c)
+{
+    struct attention x = { .l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, 4, 9) };
+    struct qsa_block *b = x.l.b;
+    b->kv_f32 = c->round % 2;
+    void *k = cache(c, &x.l, "K", BUF_IN), *v = cache(c, &x.l, "V", BUF_IN);
+    fill_cache(c, &x.l, k, v);
+    b->k = ADDR(k), b->v = ADDR(v);
+    uint32_t *list = case_u32(c, "list", BUF_IN, (size_t)x.l.n_tok * (1 + (size_t)b->budget)), seen = x.l.pos + x.l.n_tok;
+    for (uint32_t t = 0; b->budget && t < x.l.n_tok; t++)
+        random_list(c, list + (size_t)t * (1 + b->budget), b->budget, (x.l.pos + t + 1) / QSA_BLOCK);
+    x.list = ADDR(list);
+    x.qg = ADDR(case_f32(c, "qg", BUF_IN, (size_t)x.l.n_tok * b->n_head * 2 * b->dim));
+    x.n_key = b->budget ? MIN(seen, QSA_BLOCK * b->budget + QSA_BLOCK - 1) : seen;
+    return x;
+}
+
+/* Error of a score: dim products of at most 1 over sqrt(dim); and of a weight exp(score - max), relative, for differences below 4 */
+static double score_abs(uint32_t dim) { return SUM_ABS(dim, 1) / sqrt(dim); }
+static double weight_rel(uint32_t dim) { return score_abs(dim) + EXP_REL(4); }
+
+static void attend(struct row_case *c)
+{
+    struct attention x = attention(c);
+    struct qsa_block *b = x.l.b;
+    float *out = case_f32(c, "out", BUF_OUT, (size_t)x.l.n_tok * b->n_head * b->dim);
+    struct qsa_attend_args a = { .block = ADDR(b), .step = ADDR(x.l.step), .qg = x.qg, .list = x.list, .out = ADDR(out) };
+    /* a mean of values of at most 1: errors of its weights and of two sums of them count against 1; then the gate */
+    case_tolerance(c, out, weight_rel(b->dim) + SUM_REL(x.n_key) + DIV_REL, SIGMOID_REL(1));
+    case_call(c, &a, sizeof a, x.l.n_tok * b->n_kv);
+}
+
+/* The parts of a list: as many blocks each as the model has, or any number. */
+static struct qsa_part_args parts(struct row_case *c, const struct attention *x)
+{
+    const struct qsa_block *b = x->l.b;
+    uint32_t each = c->round % 3 ? qsa_part_blocks(b->budget) : 1 + case_rnd(c, 20), most = b->budget ? MIN(b->budget, b->cap_blocks) : b->cap_blocks;
+    uint32_t row0 = strip(c, &x->l);
+    return (struct qsa_part_args){ .block = ADDR(b), .step = ADDR(x->l.step), .qg = x->qg, .list = x->list, .row0 = row0, .n_row = x->l.n_tok - row0,
+                                   .n_part = MAX(1u, (most + each - 1) / each), .part_blocks = each };
+}
+
+static void attend_part(struct row_case *c)
+{
+    struct attention x = attention(c);
+    const struct qsa_block *b = x.l.b;
+    struct qsa_part_args a = parts(c, &x);
+    size_t n = (size_t)a.n_row * b->n_head * a.n_part;
+    float *o = case_f32(c, "o", BUF_OUT, n * b->dim), *ml = case_f32(c, "ml", BUF_OUT, n * 2);
+    uint32_t n_key = MIN(x.n_key, QSA_BLOCK * (a.part_blocks + 1));
+    a.o = ADDR(o), a.ml = ADDR(ml);
+    case_tolerance(c, ml, score_abs(b->dim), weight_rel(b->dim) + SUM_REL(n_key)); /* maxima and sums of weights */
+    case_tolerance(c, o, n_key * weight_rel(b->dim) + SUM_ABS(n_key, 1), 0);       /* n_key weights of at most 1, values of at most 1 */
+    case_call(c, &a, sizeof a, a.n_row * b->n_kv * a.n_part);
+}
+
+static void attend_merge(struct row_case *c)
+{
+    struct attention x = attention(c);
+    const struct qsa_block *b = x.l.b;
+    struct qsa_part_args a = parts(c, &x);
+    size_t n = (size_t)a.n_row * b->n_head * a.n_part;
+    float *o = case_f32(c, "o", BUF_IN, n * b->dim), *ml = case_f32(c, "ml", BUF_IN, n * 2);
+    float *out = case_f32(c, "out", BUF_OUT, (size_t)x.l.n_tok * b->n_head * b->dim);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t t = a.row0 + (uint32_t)(i / a.n_part / b->n_head), nb = (x.l.pos + t + 1) / QSA_BLOCK;
+        uint32_t have = MAX(1u, ((b->budget ? MIN(nb, b->budget) : nb) + a.part_blocks - 1) / a.part_blocks);
+        float m = 4 * ml[2 * i], l = 1 + 10 * fabsf(ml[2 * i + 1]);
+        for (uint32_t d = 0; d < b->dim; d++)
+            o[i * b->dim + d] *= i % a.n_part < have ? l : NAN; /* sums of weights times values of at most 1 */
+        ml[2 * i] = i % a.n_part < have ? m : NAN;
+        ml[2 * i + 1] = i % a.n_part < have ? l : NAN;
+    }
+    a.o = ADDR(o), a.ml = ADDR(ml), a.out = ADDR(out);
+    case_tolerance(c, out, EXP_REL(8) + SUM_REL(a.n_part) + DIV_REL, SIGMOID_REL(1)); /* as above, the parts being the keys */
+    case_call(c, &a, sizeof a, a.n_row * b->n_head);
+}
+
+const struct row_cases qsa_cases[] = {
+    { qsa_prep_ref, prep },
+    { qsa_pool_ref, pool },
+    { qsa_score_ref, score },
+    { qsa_select_ref, select_ },
+    { qsa_attend_ref, attend },
+    { qsa_attend_part_ref, attend_part },
+    { qsa_attend_merge_ref, attend_merge },
+    { 0 },
+};
