@@ -65,7 +65,8 @@ asan:                        ## the tests under the address and undefined-behavi
 
 lint: $(B)/flags build/kernels/ktool ## include direction, shell scripts, static analysis; kernels against their sources if their compilers are here
 	tests/lint.sh
-	@build/kernels/ktool status > build/kernels/status
+	@kernels_bin/tool/same.sh list > build/kernels/compare
+	@test ! -s build/kernels/compare || build/kernels/ktool status > build/kernels/status
 	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/kernels.mk same
 
 FUZZ_SECONDS ?= 600
