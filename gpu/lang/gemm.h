@@ -15,26 +15,50 @@ FN u32x4 eight_halves(IN_ARRAY(f32, v, 16), u32 upper)
                       : u32x4(pack_halves(v[8], v[9]), pack_halves(v[10], v[11]), pack_halves(v[12], v[13]), pack_halves(v[14], v[15]));
 }
 
-/* Half a row of the tile of weights: chunk c of the row at `row` */
-FN void put_weights(u32 r, u32 part, u32 type, u64 row, u32 n_in, u32 c, u64 book)
-{
-    f32 q[16], sm[2];
-    load_chunk(type, row, n_in, c, book, q, sm);
-    UNROLL for (u32 i = 0u; i < 16u; i++)
-        q[i] = fma_(sm[0], q[i], sm[1]);
-    tile_w[r * TILE_STRIDE + 2u * part] = eight_halves(q, 0u);
-    tile_w[r * TILE_STRIDE + 2u * part + 1u] = eight_halves(q, 1u);
-}
+/* What an item fetches for the next 32 columns while the last ones are multiplied: a chunk of weights and one of x. */
+#define FETCH(type, row, n_in, c, book, x_row, there)                    \
+    load_chunk(type, row, n_in, c, book, next_w, next_sm);               \
+    if (there)                                                           \
+        load_x(x_row, c, next_x);
 
-/* 16 values of row r of x; zeros where `there` is false */
-FN void put_x(u32 r, u32 part, u64 row, u32 c, bool there)
+/* ... and puts into the tiles: r the row, part the half of it. */
+FN void put_chunk(u32 r, u32 part, IN_ARRAY(f32, w, 16), IN_ARRAY(f32, sm, 2), IN_ARRAY(f32, x, 16))
 {
     f32 v[16];
-    if (there)
-        load_x(row, c, v);
-    else
-        UNROLL for (u32 i = 0u; i < 16u; i++)
-            v[i] = 0.0f;
-    tile_x[r * TILE_STRIDE + 2u * part] = eight_halves(v, 0u);
-    tile_x[r * TILE_STRIDE + 2u * part + 1u] = eight_halves(v, 1u);
+    UNROLL for (u32 i = 0u; i < 16u; i++)
+        v[i] = fma_(sm[0], w[i], sm[1]);
+    tile_w[r * TILE_STRIDE + 2u * part] = eight_halves(v, 0u);
+    tile_w[r * TILE_STRIDE + 2u * part + 1u] = eight_halves(v, 1u);
+    if (r < COLUMNS) {
+        tile_x[r * TILE_STRIDE + 2u * part] = eight_halves(x, 0u);
+        tile_x[r * TILE_STRIDE + 2u * part + 1u] = eight_halves(x, 1u);
+    }
 }
+
+/* sum[2][FRAGMENTS] += the tiles, over n_in columns. type is a constant at every use, so that the loads of a step wait for nothing. Items whose
+ * row of x is not there put zeros. */
+#define GEMM_LOOP(type, row, n_in, book, x_row, there)                                                                            \
+    {                                                                                                                             \
+        f32 next_w[16], next_x[16], next_sm[2];                                                                                   \
+        UNROLL for (u32 i_ = 0u; i_ < 16u; i_++)                                                                                  \
+            next_x[i_] = 0.0f;                                                                                                    \
+        FETCH(type, row, n_in, part, book, x_row, there)                                                                          \
+        for (u32 k = 0u; k < (n_in) / 16u; k += 2u) {                                                                             \
+            sync_group();                                                                                                         \
+            put_chunk(r, part, next_w, next_sm, next_x);                                                                          \
+            sync_group();                                                                                                         \
+            u32 c_ = umin_(k + 2u + part, (n_in) / 16u - 1u);                                                                     \
+            FETCH(type, row, n_in, c_, book, x_row, there)                                                                        \
+            UNROLL for (u32 d = 0u; d < 2u; d++) {                                                                                \
+                MATRIX_A(a[2]);                                                                                                   \
+                UNROLL for (u32 i = 0u; i < 2u; i++)                                                                              \
+                    matrix_load_rows(a[i], tile_w, (w0 + 16u * i) * TILE_STRIDE + 2u * d, TILE_STRIDE);                           \
+                UNROLL for (u32 j = 0u; j < FRAGMENTS; j++) {                                                                     \
+                    MATRIX_B(b);                                                                                                  \
+                    matrix_load_columns(b, tile_x, (x0 + 16u * j) * TILE_STRIDE + 2u * d, TILE_STRIDE);                           \
+                    UNROLL for (u32 i = 0u; i < 2u; i++)                                                                          \
+                        matrix_mad(sum[i][j], a[i], b);                                                                           \
+                }                                                                                                                 \
+            }                                                                                                                     \
+        }                                                                                                                         \
+    }
