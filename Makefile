@@ -118,6 +118,14 @@ $(B)/kernels_bin/embed.s: FORCE
 	@mkdir -p $(@D)
 	@kernels_bin/tool/embed.sh > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+build/kernels/rows: build/kernels/ktool
+	@$< rows > $@
+# The kernels once more, for the host: a C++ compiler, because the language looks like C++, but C headers only. Subgroups have 32 items as on a GPU
+# under the sanitizers, else 8, the least a kernel must work with.
+HOST_FLAGS = clang -x c++ -std=c++17 -fno-exceptions -fno-rtti -I. -Wall -Wextra -Wno-unused-function -Wno-unused-parameter $(OPT_$(MODE)) -O1 -g1 $(REF) -DLANG_HOST \
+	$(if $(filter asan,$(MODE)),-fno-sanitize=vptr -fno-sanitize=function,-DHOST_SG_SIZE=8)
+$(B)/host/host.a: build/kernels/rows FORCE
+	@$(MAKE) --no-print-directory -f kernels_bin/tool/host.mk all B='$(B)' HOST_CC='$(CC_ALL)' HOST_FLAGS='$(HOST_FLAGS)'
 build/kernels/ktool: $(wildcard kernels_bin/tool/*.[ch] gpu/*.h */*_args.h */*_kernels.def)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -I. $(WARN) -O2 $(filter %.c,$^) -o $@ -lxxhash
@@ -136,7 +144,8 @@ $(B)/tests/fuzz_%.ran: $(B)/tests/fuzz_%
 	$< $(wildcard tests/corpus/$*/*) && touch $@
 $(B)/tests/%: tests/%.c $(OBJ)
 	@mkdir -p $(@D)
-	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o,$^) -o $@ $(LIBS)
+	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o %.a,$^) -o $@ $(LIBS)
+$(B)/tests/prop_kernels: $(B)/host/host.a
 $(B)/tests/unit_kernels: $(B)/kernels_bin/tool/rows.o $(B)/kernels_bin/tool/inspect.o
 $(B)/tests/unit_kernels.ran: $(KERNEL_FILES) $(wildcard */*.k */*.h gpu/lang/*)
 $(B)/tests/%.ran: $(B)/tests/% $(MODELS)

@@ -1,7 +1,8 @@
 /* ktool.c - what `make kernels` needs besides compilers.
  *
- *     ktool status                    a line per row: id, source, defines, workgroup, grain, argument bytes, needs, then for spirv and gfx1151
- *                                     a state (ok, stale, none: not built for it, missing: no source, failed) and the hash of the source
+ *     ktool rows                      a line per row with a kernel: id, source, defines, workgroup, grain, argument bytes, needs
+ *     ktool status                    the same and for spirv and gfx1151 a state (ok, stale, none: not built for it, missing: no source, failed)
+ *                                     and the hash of the source
  *     ktool inspect TARGET ID FILE    the MANIFEST's fields about a binary; fails when it is not what the row says
  *     ktool manifest FOLDER           the new MANIFEST: of every row the line in FOLDER/ID, else the recorded one
  *
@@ -25,6 +26,23 @@ static const char *state_of(const struct kernel_row *r, enum target t, const str
     return binary_stale(r, t, h, l) ? "stale" : "ok";
 }
 
+static void print_row(const struct kernel_row *r)
+{
+    printf("%s\t%s\t%s\t%u\t%u\t%u\t%u", r->id, r->source, r->defines && *r->defines ? r->defines : "-", r->workgroup, r->grain, r->args_bytes,
+           r->needs);
+}
+
+static int print_rows(void)
+{
+    size_t n;
+    const struct kernel_row *row = kernel_rows(&n);
+    for (size_t i = 0; i < n; i++) {
+        print_row(&row[i]);
+        putchar('\n');
+    }
+    return 0;
+}
+
 static int print_status(const struct manifest *m)
 {
     size_t n;
@@ -35,8 +53,7 @@ static int print_status(const struct manifest *m)
     for (size_t i = 0; i < n; i++) {
         const struct kernel_row *r = &row[i];
         const struct manifest_line *l = manifest_find(m, r->id);
-        printf("%s\t%s\t%s\t%u\t%u\t%u\t%u", r->id, r->source, r->defines && *r->defines ? r->defines : "-", r->workgroup, r->grain, r->args_bytes,
-               r->needs);
+        print_row(r);
         for (enum target t = 0; t < N_TARGET; t++)
             printf("\t%s\t%s", state_of(r, t, &h[i][t], l), h[i][t].hex);
         putchar('\n');
@@ -104,12 +121,14 @@ int main(int argc, char **argv)
         code = 1;
     else if (argc == 2 && strcmp(what, "status") == 0)
         code = print_status(&m);
+    else if (argc == 2 && strcmp(what, "rows") == 0)
+        code = print_rows();
     else if (argc == 5 && strcmp(what, "inspect") == 0)
         code = inspect(strcmp(argv[2], target_name[SPIRV]) == 0 ? SPIRV : GFX1151, argv[3], argv[4]);
     else if (argc == 3 && strcmp(what, "manifest") == 0)
         code = print_manifest(&m, argv[2]);
     else
-        fprintf(stderr, "usage: ktool status | inspect TARGET ID FILE | manifest FOLDER\n");
+        fprintf(stderr, "usage: ktool rows | status | inspect TARGET ID FILE | manifest FOLDER\n");
     manifest_free(&m);
     return code;
 }
