@@ -2,8 +2,9 @@
 #include "model/row_cases.h"
 
 #include "gdn/gdn.h"
+#include "gpu/device_weights.h"
 #include "gpu/gpu_kernels.h"
-#include "gpu/quant.h"
+#include "gpu/quant_grids.h"
 #include "model/model_kernels.h"
 #include "qsa/qsa.h"
 
@@ -167,6 +168,64 @@ struct gpu_mat case_mat(struct row_case *c, const char *name, uint32_t quant_id,
     if (max)
         *max = most;
     return (struct gpu_mat){ .data = ADDR(p), .row_bytes = row, .type = quant_id, .n_in = n_in, .n_out = n_out };
+}
+
+struct gpu_mat case_device_mat(struct row_case *c, const char *name, uint32_t quant_id, bool common, uint32_t n_in, uint32_t n_out, float *term)
+{
+    const struct quant_type *t = quant_type(quant_id);
+    uint32_t type = device_type_of(quant_id, common);
+    size_t row = device_row_bytes(type, n_in);
+    uint8_t *p = add_buf(c, name, BUF_IN, ELEM_U32, row * n_out), *src = malloc(quant_row_bytes(t, n_in));
+    float *tmp = malloc(n_in * sizeof *tmp), most = 0;
+    struct gpu_mat w = { .data = ADDR(p), .row_bytes = row, .type = type, .n_in = n_in, .n_out = n_out };
+    assert(src && tmp && n_in % t->block_len == 0 && n_in % 16 == 0);
+    for (uint32_t r = 0; r < n_out; r++) {
+        random_rows(c, t, src, n_in, 1);
+        device_pack_row(type, quant_id, src, p + r * row, n_in, tmp);
+        device_unpack_row(type, p + r * row, tmp, n_in);
+        most = largest(tmp, n_in, most);
+    }
+    free(src), free(tmp);
+    if (type == DEV_IQ3_S)
+        w.book = ADDR(memcpy(add_buf(c, "book", BUF_IN, ELEM_U32, sizeof iq3s_grid), iq3s_grid, sizeof iq3s_grid));
+    *term = 3 * most;
+    return w;
+}
+
+/* Behind "-Dname=" in the defines of the row; NULL: not there */
+static const char *define(const struct row_case *c, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = c->row->defines; p && (p = strstr(p, name)); p++)
+        if (p[n] == '=')
+            return p + n + 1;
+    return NULL;
+}
+
+uint32_t case_define(const struct row_case *c, const char *name, uint32_t other)
+{
+    const char *p = define(c, name);
+    return p ? (uint32_t)strtoul(p, NULL, 10) : other;
+}
+
+uint32_t case_weight_type(struct row_case *c, uint32_t max_block, bool *common)
+{
+    static const uint32_t own[] = { QUANT_Q4_K, QUANT_Q5_K, QUANT_Q5_1, QUANT_Q6_K, QUANT_IQ4_NL, QUANT_IQ3_S };
+    static const uint32_t all[] = { QUANT_F32, QUANT_F16, QUANT_BF16, QUANT_Q8_0, QUANT_Q5_1, QUANT_IQ4_NL, QUANT_Q4_K, QUANT_IQ3_S };
+    const char *type = define(c, "TYPE");
+    size_t n = type ? strcspn(type, " ") : 0;
+    uint32_t pick;
+    for (size_t i = 0; n && i < COUNT_OF(own); i++) {
+        const char *name = device_type_name(device_type_of(own[i], false));
+        *common = false;
+        if (n == 4 + strlen(name) && memcmp(type + 4, name, n - 4) == 0 && case_rnd(c, 3)) /* "DEV_" and the name */
+            return own[i];
+    }
+    do
+        pick = all[case_rnd(c, COUNT_OF(all))];
+    while (quant_type(pick)->block_len > max_block);
+    *common = true;
+    return pick;
 }
 
 /* ---- building and running ---- */

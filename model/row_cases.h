@@ -61,6 +61,14 @@ uint32_t *case_u32(struct row_case *c, const char *name, enum buf_kind kind, siz
 void *case_struct(struct row_case *c, const char *name, size_t bytes); /* zeroed */
 /* A random matrix in a format of the file; n_in a multiple of its block. max: set to its largest |weight| unless NULL. */
 struct gpu_mat case_mat(struct row_case *c, const char *name, uint32_t quant_id, uint32_t n_in, uint32_t n_out, float *max);
+/* The same in the layout of devices, which both the kernel and its reference read. common: only layouts that every build reads. term: set to what
+ * a weight's parts are below, three times the largest weight: a device multiplies scale * q and min apart. */
+struct gpu_mat case_device_mat(struct row_case *c, const char *name, uint32_t quant_id, bool common, uint32_t n_in, uint32_t n_out, float *term);
+/* A file type for a matrix that the row's build reads (-DTYPE), mostly the one it is made for; *common says how to pack it. Blocks of at most
+ * max_block weights, unless the build's own has more. */
+uint32_t case_weight_type(struct row_case *c, uint32_t max_block, bool *common);
+/* The number in -Dname=number of the row's build; other when there is none. */
+uint32_t case_define(const struct row_case *c, const char *name, uint32_t other);
 /* How far the elements of an output may be off; see the units below. */
 void case_tolerance(struct row_case *c, const void *buf, double abs, double rel);
 void case_call(struct row_case *c, const void *args, size_t bytes, uint32_t n_items);

@@ -24,6 +24,73 @@ static void embed(struct row_case *c)
     case_call(c, &a, sizeof a, n_tok);
 }
 
+/* This build knows every layout */
+static void embed_dev(struct row_case *c)
+{
+    static const uint32_t of_device[] = { QUANT_F32,  QUANT_F16,  QUANT_BF16, QUANT_Q8_0,   QUANT_Q4_K, QUANT_Q5_K,
+                                          QUANT_Q5_1, QUANT_Q6_K, QUANT_IQ4_NL, QUANT_IQ3_S, QUANT_Q4_0 };
+    uint32_t type = of_device[c->round % COUNT_OF(of_device)], block = MAX(16u, (uint32_t)quant_type(type)->block_len);
+    uint32_t n_tok = case_size(c, 0, 4, 1, 9), n_in = block * (1 + case_rnd(c, 1 + 700 / block)), n_vocab = 1 + case_rnd(c, 40), n_stream = 1 + case_rnd(c, 5);
+    struct gpu_step *step = case_struct(c, "step", sizeof *step);
+    struct gpu_mat *table = case_struct(c, "matrix", sizeof *table);
+    float term, *out = case_f32(c, "out", BUF_OUT, (size_t)n_tok * n_stream * n_in);
+    uint32_t *ids = case_u32(c, "ids", BUF_IN, n_tok);
+    for (uint32_t t = 0; t < n_tok; t++)
+        ids[t] = case_rnd(c, n_vocab);
+    *table = case_device_mat(c, "table", type, c->round % 3 == 0, n_in, n_vocab, &term);
+    *step = (struct gpu_step){ .ids = ADDR(ids), .n_tok = n_tok };
+    struct embed_args a = { .step = ADDR(step), .table = ADDR(table), .out = ADDR(out), .n_stream = n_stream };
+    case_tolerance(c, out, SUM_ABS(1, term), 0); /* scale * q + min in one rounding or two, the scale itself a product */
+    case_shape(c, "%s, n_tok %u, n_stream %u, n_in %u", quant_type(type)->name, n_tok, n_stream, n_in);
+    case_call(c, &a, sizeof a, n_tok);
+}
+
+/* One job of a matvec call. Its tolerance: as in matmul; for ACT_CONV the products, whose error is e, go through a convolution of n_taps. */
+static struct matmul_job device_job(struct row_case *c, uint32_t type, bool common, uint32_t n_in, uint32_t n_out, uint32_t n_tok, bool conv)
+{
+    float term;
+    uint32_t stride = n_out + case_rnd(c, 3);
+    struct matmul_job j = { .w = case_device_mat(c, "w", type, common, n_in, n_out, &term), .y_stride = stride, .act = conv ? ACT_CONV : case_rnd(c, 4),
+                            .scale = 0.25f, .n_taps = conv ? 2 + case_rnd(c, 3) : 0 };
+    float *y = case_f32(c, "y", BUF_OUT, (size_t)(n_tok - 1) * stride + n_out);
+    double e = 0.25 * SUM_ABS(n_in, term), size = fmax(1, 0.25 * 2 * sqrt(n_in) * term); /* of a product: six standard deviations */
+    j.y = ADDR(y);
+    if (conv) {
+        float *window = case_f32(c, "window", BUF_INOUT, (size_t)(j.n_taps - 1) * n_out);
+        j.window = ADDR(window);
+        j.taps = ADDR(case_f32(c, "taps", BUF_IN, (size_t)n_out * j.n_taps));
+        case_tolerance(c, window, e, 0);
+        e = j.n_taps * e + SUM_ABS(j.n_taps, size);
+    }
+    case_tolerance(c, y, 1.1 * e, SIGMOID_REL(8));
+    return j;
+}
+
+static void matvec(struct row_case *c)
+{
+    uint32_t rows = case_define(c, "ROWS", 1), n_job = 1 + case_rnd(c, 3), n_tok = case_size(c, 0, rows, 1, 2 * rows + 1), blocks = 0;
+    bool common, conv = c->round % 4 == 3;
+    uint32_t type = case_weight_type(c, 256, &common), block = MAX(16u, (uint32_t)quant_type(type)->block_len);
+    uint32_t n_in = block * (1 + case_rnd(c, 1 + 1500 / block)), stride = n_in + 4 * case_rnd(c, 3);
+    struct matmul_job *job = case_struct(c, "jobs", n_job * sizeof *job);
+    if (conv)
+        n_tok = MIN(n_tok, rows); /* the window moves on once in a call */
+    for (uint32_t j = 0; j < n_job; j++) {
+        uint32_t n_out = case_size(c, 1 + j, MATVEC_GRAIN, 1, 70);
+        bool other = j % 2 && c->round % 2; /* jobs of a call may differ in type */
+        job[j] = device_job(c, other ? QUANT_F16 : type, common || other, n_in, n_out, n_tok, conv && j == 0);
+        blocks += (n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
+    }
+    float *x = case_f32(c, "x", BUF_IN, (size_t)n_tok * stride);
+    for (uint32_t t = 0; t < n_tok; t++)
+        for (uint32_t i = n_in; i < stride; i++)
+            x[(size_t)t * stride + i] = NAN;
+    struct matmul_args a = { .x = ADDR(x), .job = ADDR(job), .x_stride = stride, .n_job = n_job, .n_tok = n_tok, .tok_group = rows };
+    case_shape(c, "%s%s, n_tok %u, n_in %u, %u jobs, n_out %u%s", quant_type(type)->name, common ? " (common)" : "", n_tok, n_in, n_job, job[0].w.n_out,
+               conv ? ", conv" : "");
+    case_call(c, &a, sizeof a, (n_tok + rows - 1) / rows * blocks * MATVEC_GRAIN);
+}
+
 static void matmul(struct row_case *c)
 {
     uint32_t type = types[c->round % COUNT_OF(types)], block = quant_type(type)->block_len, n_tok = case_size(c, 0, 4, 1, 10);
@@ -92,6 +159,7 @@ static void bench_read(struct row_case *c)
 }
 
 const struct row_cases gpu_cases[] = {
-    { embed_ref, embed }, { matmul_ref, matmul }, { argmax_part_ref, argmax_part }, { argmax_ref, argmax },
+    { embed_ref, embed }, { embed_dev_ref, embed_dev }, { matvec_ref, matvec },
+    { matmul_ref, matmul }, { argmax_part_ref, argmax_part }, { argmax_ref, argmax },
     { bench_empty_ref, bench_empty }, { bench_read_ref, bench_read }, { 0 },
 };
