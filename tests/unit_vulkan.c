@@ -331,14 +331,14 @@ static void refused_calls(gpu *g)
 {
     struct gpu_cmd c;
     struct gpu_mem m;
-    struct hc_mean_args mean = { 0 };
+    struct moe_group_args cpu_only = { 0 };
     uint32_t limit = ((struct vk *)(void *)g)->phys.core.limits.maxComputeWorkGroupCount[0];
     CHECK(gpu_alloc(g, &m, sizeof want, GPU_MEM_DEVICE, "work", &err) == OK && gpu_cmd_open(g, &c, 2, NULL, 0, &err) == OK);
-    CHECK(!gpu_has(g, &model_kernels, K_hc_mean) && !gpu_has(g, &model_kernels, K_moe_group));
+    CHECK(!gpu_has(g, &model_kernels, K_moe_group));
     record_norm(&c, m.addr);
-    gpu_record(&c, &model_kernels, K_hc_mean, &mean, sizeof mean, 1);
-    CHECK(gpu_submit(g, &c, &err) == ERR_DEVICE && says("hc_mean"));
-    CHECK(gpu_submit(g, &c, &err) == ERR_DEVICE && says("hc_mean"));
+    gpu_record(&c, &model_kernels, K_moe_group, &cpu_only, sizeof cpu_only, 1);
+    CHECK(gpu_submit(g, &c, &err) == ERR_DEVICE && says("moe_group"));
+    CHECK(gpu_submit(g, &c, &err) == ERR_DEVICE && says("moe_group"));
     gpu_cmd_reset(&c);
     if (limit < UINT32_MAX) {
         struct hc_norm_args a = norm_args(m.addr);
