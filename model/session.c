@@ -105,8 +105,7 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     size_t gdn = s->n_gdn * (gdn_state_floats(&z.f.gdn) * sizeof(float) - conv);
     plan_add(plan, "model: decoded vectors", m->vectors.capacity, "vectors that are not aligned f32 in the file");
     if (on_device(m))
-        plan_add(plan, "model: device weights", m->upload.total, "%u blocks%s%s%s", m->upload.n_block, m->upload.n_decoded ? ", decoded at load: " : "",
-                 m->upload.decoded, m->upload.n_decoded ? " (no kernel for these types)" : "");
+        plan_add(plan, "model: device weights", m->upload.total, "%u blocks, %u matrices of types without a kernel", m->upload.n_block, m->upload.n_decoded);
     plan_add(plan, "session: K/V", z.kv == SIZE_MAX ? SIZE_MAX : z.kv - pooled, "%u layers x %zu positions, %s", s->n_qsa, p->n_ctx,
              f32 ? "f32" : "f16");
     plan_add(plan, "session: pooled keys", pooled, "%u layers x %u blocks x %u, f32", n_pooled, z.f.cap_blocks, s->idx_dim);
@@ -116,7 +115,8 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     plan_add(plan, "session: layer blocks", z.shared.used, "layer blocks, step block, n-gram rows");
     if (z.logits)
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
-    plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
+    if (!on_device(m))
+        plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
     plan_add(plan, "session: call lists", 3 * z.calls * sizeof(struct gpu_call), "%zu calls each", z.calls);
 }
 

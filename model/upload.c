@@ -116,7 +116,7 @@ static status mat(struct walker *k, struct gpu_mat *to, const struct gpu_mat *fr
         type = device_type_of(from->type, true);
     if (from->n_in % 16)
         return fail(k->e, ERR_UNSUPPORTED, "%s: rows of %u weights, the device kernels take multiples of 16", what, from->n_in);
-    if (!k->g && type == DEV_I8)
+    if (!k->g && (type == DEV_I8 || (type == DEV_F32 && from->type != QUANT_F32)))
         note_decoded(k->u, quant_type(from->type)->name);
     to->type = type;
     to->row_bytes = device_row_bytes(type, from->n_in);
