@@ -34,7 +34,7 @@ static status open_backend(model *m, const struct model_params *p, struct err *e
     const struct gpu_info *info = gpu_info_of(m->gpu);
     if (info->backend != GPU_CPU) {
         snprintf(m->device, sizeof m->device, "%s, %s", info->name, info->driver);
-        return fill_device(m, p, e);
+        return fill_device(m, p, e) == OK ? OK : fail_in(e, gguf_name(m->file));
     }
     snprintf(m->device, sizeof m->device, "%u threads, %s", gpu_threads(m->gpu), gpu_isa_name(m->gpu));
     return OK;
