@@ -5,7 +5,11 @@ set -eu
 cd "$(dirname "$0")/.."
 dir=$PWD/build/trixie
 root=$dir/root
-glslc="$root/usr/lib64/ld-linux-x86-64.so.2 --library-path $root/usr/lib/x86_64-linux-gnu $root/usr/bin/glslc"
+unpacked() { # program, arguments
+    program=$1
+    shift
+    "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" "$root/usr/bin/$program" "$@"
+}
 
 # Every package counts as missing, so that apt fetches the whole closure.
 fetch() {
@@ -40,6 +44,6 @@ void main()
     coopMatStore(a, m.v, 256, 16, gl_CooperativeMatrixLayoutRowMajor);
 }
 EOF
-$glslc --target-env=vulkan1.3 -O "$dir/try.comp" -o "$dir/try.spv"
-$root/usr/lib64/ld-linux-x86-64.so.2 --library-path "$root/usr/lib/x86_64-linux-gnu" "$root/usr/bin/spirv-val" --target-env vulkan1.3 "$dir/try.spv"
-$glslc --version | head -n 1
+unpacked glslc --target-env=vulkan1.3 -O "$dir/try.comp" -o "$dir/try.spv"
+unpacked spirv-val --target-env vulkan1.3 "$dir/try.spv"
+unpacked glslc --version | head -n 1
