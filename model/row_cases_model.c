@@ -49,9 +49,10 @@ static struct hc_mats *hc_mats(struct row_case *c, uint32_t S, uint32_t *D, uint
 {
     struct hc_mats *m = case_struct(c, "hc", sizeof *m);
     bool common;
-    uint32_t type[3], block = 16;
+    uint32_t first = case_weight_type(c, 32, &common), type[3] = { first, first, first }, block = 16;
     for (uint32_t i = 0; i < 3; i++) {
-        type[i] = i && c->round % 2 == 0 ? type[0] : case_weight_type(c, 32, &common);
+        if (i && c->round % 2)
+            type[i] = case_weight_type(c, 32, &common);
         block = MAX(block, (uint32_t)quant_type(type[i])->block_len);
     }
     *D = block * MAX(1u, *D / block);
