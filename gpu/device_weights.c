@@ -97,7 +97,7 @@ struct row { /* one row on its way */
 /* Types made of nibbles and more bits: each block unpacked, its integers put into the planes. */
 static void pack_integers(const struct row *r, uint8_t *nibbles, uint8_t *fifth, uint8_t *pairs)
 {
-    int8_t q[256];
+    int8_t q[256] = { 0 };
     float scale[16] = { 0 }, min[16] = { 0 };
     for (size_t at = 0; at < r->n; at += r->t->block_len) {
         unpack_block(r->quant_id, r->src + at / r->t->block_len * r->t->block_bytes, (struct unpacked){ q, scale, min });
