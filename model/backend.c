@@ -8,8 +8,12 @@
 status backend_open(gpu **out, enum backend b, const struct gpu_params *p, char why[256], struct err *e)
 {
     struct err ve;
+    struct gpu_params hardware = *p;
+    hardware.no_software = true;
     if (why)
         *why = 0;
+    if (b == BACKEND_AUTO && p->device > 0)
+        b = BACKEND_VULKAN;
     switch (b) {
     case BACKEND_CPU:
         return gpu_open_cpu(out, p, e);
@@ -18,7 +22,7 @@ status backend_open(gpu **out, enum backend b, const struct gpu_params *p, char 
     case BACKEND_HIP:
         return fail(e, ERR_DEVICE, "hip: not in this build");
     default:
-        if (gpu_open_vulkan(out, p, &ve) == OK)
+        if (gpu_open_vulkan(out, &hardware, &ve) == OK)
             return OK;
         if (why)
             snprintf(why, 256, "%.255s", ve.msg);

@@ -253,16 +253,22 @@ static uint64_t stream(uint64_t seed, const char *id, uint32_t round)
     return (h ^ h >> 32) | 1;
 }
 
+const struct row_cases *case_find(const struct row_module *m, uint32_t id)
+{
+    for (const struct row_cases *r = m->cases; r->ref; r++)
+        if (r->ref == m->table->row[id].ref)
+            return r;
+    return NULL;
+}
+
 bool case_build(struct row_case *c, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed)
 {
     const struct gpu_kernel *row = &m->table->row[id];
     *c = (struct row_case){ .image = c->image, .row = row, .round = round, .rng = stream(seed, row->id, round) };
-    for (const struct row_cases *r = m->cases; r->ref; r++)
-        if (r->ref == row->ref) {
-            r->build(c);
-            return true;
-        }
-    return false;
+    const struct row_cases *r = case_find(m, id);
+    if (r)
+        r->build(c);
+    return r;
 }
 
 void case_guards(const struct row_case *c, uint8_t *image, bool on)

@@ -2,6 +2,7 @@
  * fails the test. Memory is checked against a copy in the host's memory, lists against the C references. */
 #include "gdn/gdn.h"
 #include "gdn/gdn_args.h"
+#include "gpu/gpu_kernels.h"
 #include "gpu/vulkan/vk.h"
 #include "model/model_kernels.h"
 #include "tests/test.h"
@@ -331,14 +332,14 @@ static void refused_calls(gpu *g)
 {
     struct gpu_cmd c;
     struct gpu_mem m;
-    struct hc_mean_args mean = { 0 };
+    struct moe_group_args cpu_only = { 0 };
     uint32_t limit = ((struct vk *)(void *)g)->phys.core.limits.maxComputeWorkGroupCount[0];
     CHECK(gpu_alloc(g, &m, sizeof want, GPU_MEM_DEVICE, "work", &err) == OK && gpu_cmd_open(g, &c, 2, NULL, 0, &err) == OK);
-    CHECK(!gpu_has(g, &model_kernels, K_hc_mean) && !gpu_has(g, &model_kernels, K_moe_group));
+    CHECK(!gpu_has(g, &model_kernels, K_moe_group));
     record_norm(&c, m.addr);
-    gpu_record(&c, &model_kernels, K_hc_mean, &mean, sizeof mean, 1);
-    CHECK(gpu_submit(g, &c, &err) == ERR_DEVICE && says("hc_mean"));
-    CHECK(gpu_submit(g, &c, &err) == ERR_DEVICE && says("hc_mean"));
+    gpu_record(&c, &model_kernels, K_moe_group, &cpu_only, sizeof cpu_only, 1);
+    CHECK(gpu_submit(g, &c, &err) == ERR_DEVICE && says("moe_group"));
+    CHECK(gpu_submit(g, &c, &err) == ERR_DEVICE && says("moe_group"));
     gpu_cmd_reset(&c);
     if (limit < UINT32_MAX) {
         struct hc_norm_args a = norm_args(m.addr);
@@ -392,22 +393,19 @@ static void kept_pipelines(void)
 
 /* ---- the watchdog ---- */
 
-enum { LONG_LIST = 2000 };
-/* Work that takes far longer than the watchdog waits: many calls, because lavapipe lets an item make 65535 rounds in all its loops
- * together. In a process of its own, which leaves without waiting for the device. */
+enum { LONG_LIST = 2000, LONG_WORDS = 16 << 20 };
+/* Work that takes far longer than the watchdog waits: one group reads 64 MiB, many times over. In a process of its own, which leaves without waiting
+ * for the device. */
 static void watchdog_child(void)
 {
     gpu *g = open_device((struct gpu_params){ .watchdog_s = 1 });
     struct gpu_mem m;
     struct gpu_cmd c;
-    uint32_t n = 100, taps = 10000;
-    CHECK(gpu_alloc(g, &m, sizeof(struct gdn_block) + 4 * (size_t)(3 * n + 3 * taps), GPU_MEM_DEVICE, "work", &err) == OK);
-    gpu_addr values = m.addr + sizeof(struct gdn_block);
-    struct gdn_block b = { .conv = values, .window = values + 4 * (gpu_addr)taps, .taps = taps, .width = 1 };
-    struct gdn_conv_args a = { .block = m.addr, .raw = values + 8 * (gpu_addr)taps, .out = values + 8 * (gpu_addr)taps + 4 * n, .n_tok = n };
-    CHECK(gpu_write(g, m.addr, &b, sizeof b, &err) == OK && gpu_cmd_open(g, &c, LONG_LIST, NULL, 0, &err) == OK);
+    uint32_t b = 0;
+    CHECK(gpu_alloc(g, &m, 4 * (size_t)LONG_WORDS + 4, GPU_MEM_DEVICE, "work", &err) == OK && gpu_cmd_open(g, &c, LONG_LIST, NULL, 0, &err) == OK);
+    struct bench_read_args a = { .data = m.addr, .sum = m.addr + 4 * (gpu_addr)LONG_WORDS, .n_word = LONG_WORDS };
     for (uint32_t i = 0; i < LONG_LIST; i++)
-        gpu_record(&c, &gdn_kernels, K_gdn_conv, &a, sizeof a, 1);
+        gpu_record(&c, &gpu_kernels, K_bench_read, &a, sizeof a, 1);
     CHECK(gpu_submit(g, &c, &err) == ERR_DEVICE && says("1 s"));
     err.msg[0] = 0;
     CHECK(gpu_write(g, m.addr, &b, 1, &err) == ERR_DEVICE && says("1 s"));
