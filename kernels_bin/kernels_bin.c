@@ -26,6 +26,6 @@ const struct kernel_bin *kernel_bin_find(const char *id)
 
 const char *kernel_bin_manifest(size_t *n)
 {
-    *n = (size_t)(kernel_manifest_end - kernel_manifest);
+    *n = (size_t)((uintptr_t)kernel_manifest_end - (uintptr_t)kernel_manifest);
     return kernel_manifest;
 }

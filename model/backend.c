@@ -5,14 +5,6 @@
 
 #include <stdio.h>
 
-/* Replaced by the backend's own where it is linked in. */
-__attribute__((weak)) status gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err *e)
-{
-    (void)out, (void)p;
-    return fail(e, ERR_DEVICE, "vulkan: not in this build");
-}
-__attribute__((weak)) void gpu_print_devices(void) { printf("vulkan        not in this build\n"); }
-
 status backend_open(gpu **out, enum backend b, const struct gpu_params *p, char why[256], struct err *e)
 {
     struct err ve;

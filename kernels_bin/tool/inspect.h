@@ -18,7 +18,7 @@ const char *spirv_inspect(struct spirv_info *info, const void *bytes, size_t n);
 
 struct code_info {
     char target[64], name[64];
-    uint32_t kernarg, workgroup, wavefront, vgpr, sgpr, lds, scratch, spills;
+    uint32_t kernarg, workgroup, wavefront, vgpr, sgpr, lds, scratch, vgpr_spills, sgpr_spills;
 };
 /* The same for a code object with one kernel. */
 const char *code_inspect(struct code_info *info, const void *bytes, size_t n);

@@ -1,157 +1,115 @@
-/* ktool.c - what `make kernels` and `make check` need besides compilers: the rows of the tables, hashes, and the line of a row in the MANIFEST.
+/* ktool.c - what `make kernels` needs besides compilers.
  *
- *     ktool rows                            id, source, defines, workgroup, grain, argument bytes, needs: a line per row that has a kernel
- *     ktool source < TEXT                   hash of a preprocessed source, the same whatever preprocessor wrote it
- *     ktool hash FILE                       hash of a file
- *     ktool spirv|gfx1151 ID FILE           hash, bytes and what FILE says about itself; fails when that is not what the row says
+ *     ktool status                    a line per row: id, source, defines, workgroup, grain, argument bytes, needs, then for spirv and gfx1151
+ *                                     a state (ok, stale, none: not built for it, missing: no source, failed) and the hash of the source
+ *     ktool inspect TARGET ID FILE    the MANIFEST's fields about a binary; fails when it is not what the row says
+ *     ktool manifest FOLDER           the new MANIFEST: of every row the line in FOLDER/ID, else the recorded one
  *
- * It stands outside the program and may include what is above kernels_bin. Fields are separated by tabs, and an empty one is "-". */
-#include "gdn/gdn_args.h"
-#include "gpu/gpu_args.h"
-#include "gpu/kernels.h"
-#include "kernels_bin/tool/inspect.h"
-#include "model/model_args.h"
-#include "qsa/qsa_args.h"
+ * Fields are separated by tabs, and an empty one is "-". */
+#include "kernels_bin/tool/rows.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
-struct row {
-    const char *id, *source, *defines;
-    uint32_t workgroup, grain, args_bytes, needs;
-};
-static const struct row rows[] = {
-#define KERNEL(id, ref, args, grain, workgroup, needs, source, defines) { #id, source, defines, workgroup, grain, sizeof(args), needs },
-#include "gdn/gdn_kernels.def"
-#include "gpu/gpu_kernels.def"
-#include "model/model_kernels.def"
-#include "qsa/qsa_kernels.def"
-#undef KERNEL
-};
-enum { N_ROW = sizeof rows / sizeof *rows };
+static const char MANIFEST[] = "kernels_bin/MANIFEST.tsv";
 
-static int print_rows(void)
+static const char *state_of(const struct kernel_row *r, enum target t, const struct source_hash *h, const struct manifest_line *l)
 {
-    for (const struct row *r = rows; r < rows + N_ROW; r++)
-        if (r->workgroup)
-            printf("%s\t%s\t%s\t%u\t%u\t%u\t%u\n", r->id, r->source, r->defines && *r->defines ? r->defines : "-", r->workgroup, r->grain,
-                   r->args_bytes, r->needs);
-    return 0;
+    if (!h->wanted)
+        return "none";
+    if (!h->there)
+        return "missing";
+    if (h->failed)
+        return "failed";
+    return binary_stale(r, t, h, l) ? "stale" : "ok";
 }
 
-static void *read_all(FILE *f, size_t *n)
+static int print_status(const struct manifest *m)
 {
-    char *p = NULL;
-    size_t cap = 0, got = 0;
-    do {
-        *n += got;
-        if (*n == cap && !(p = realloc(p, cap = 2 * cap + 65536)))
-            abort();
-        got = fread(p + *n, 1, cap - *n, f);
-    } while (got);
-    return p;
-}
-
-/* Preprocessors differ in their white space and line marks: what counts are the tokens. A blank stays only between two words. */
-static size_t normalise(char *p, size_t n)
-{
-    size_t to = 0;
-    bool blank = false;
+    size_t n;
+    const struct kernel_row *row = kernel_rows(&n);
+    row_hashes *h = source_hashes();
+    if (!h)
+        return 1;
     for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)p[i];
-        if (c == '#' && (i == 0 || p[i - 1] == '\n') && i + 2 < n && p[i + 1] == ' ' && isdigit((unsigned char)p[i + 2]))
-            while (i < n && p[i] != '\n')
-                i++;
-        if (i == n || isspace((unsigned char)p[i])) {
-            blank = true;
-            continue;
-        }
-        bool word = isalnum(c) || c == '_', before = to && (isalnum((unsigned char)p[to - 1]) || p[to - 1] == '_');
-        if (blank && word && before)
-            p[to++] = ' ';
-        p[to++] = (char)c;
-        blank = false;
+        const struct kernel_row *r = &row[i];
+        const struct manifest_line *l = manifest_find(m, r->id);
+        printf("%s\t%s\t%s\t%u\t%u\t%u\t%u", r->id, r->source, r->defines && *r->defines ? r->defines : "-", r->workgroup, r->grain, r->args_bytes,
+               r->needs);
+        for (enum target t = 0; t < N_TARGET; t++)
+            printf("\t%s\t%s", state_of(r, t, &h[i][t], l), h[i][t].hex);
+        putchar('\n');
     }
-    return to;
-}
-
-static int hash_source(void)
-{
-    size_t n = 0;
-    char *p = read_all(stdin, &n);
-    printf("%016llx\n", (unsigned long long)XXH3_64bits(p, normalise(p, n)));
-    free(p);
+    free(h);
     return 0;
 }
 
-static void *read_file(const char *path, size_t *n)
+static int inspect(enum target t, const char *id, const char *path)
 {
-    FILE *f = fopen(path, "rb");
-    if (!f) {
-        perror(path);
-        exit(1);
-    }
-    void *p = read_all(f, n);
-    fclose(f);
-    return p;
-}
-
-static int hash_file(const char *path)
-{
-    size_t n = 0;
-    void *p = read_file(path, &n);
-    printf("%016llx\n", (unsigned long long)XXH3_64bits(p, n));
-    free(p);
-    return 0;
-}
-
-static const char *print_binary(const struct kernel_want *w, bool spirv, const void *p, size_t n)
-{
-    struct spirv_info s;
-    struct code_info c;
-    const char *wrong = spirv ? spirv_differs(w, p, n, &s) : code_differs(w, p, n, &c);
-    if (wrong)
-        return wrong;
-    printf("%016llx\t%zu\t", (unsigned long long)XXH3_64bits(p, n), n);
-    if (spirv)
-        printf("%u\n", s.shared_bytes);
-    else
-        printf("%u\t%u\t%u\t%u\t%u\n", c.vgpr, c.sgpr, c.lds, c.scratch, c.spills);
-    return NULL;
-}
-
-static int inspect(bool spirv, const char *id, const char *path)
-{
-    for (const struct row *r = rows; r < rows + N_ROW; r++) {
-        if (strcmp(r->id, id) != 0)
+    size_t n_rows, n;
+    const struct kernel_row *row = kernel_rows(&n_rows);
+    char said[256];
+    for (size_t i = 0; i < n_rows; i++) {
+        if (strcmp(row[i].id, id) != 0)
             continue;
-        size_t n = 0;
-        void *p = read_file(path, &n);
-        struct kernel_want w = { r->id, r->workgroup, r->args_bytes, r->needs & NEED_MATRIX, !(r->needs & NEED_MATRIX) };
-        const char *wrong = print_binary(&w, spirv, p, n);
+        void *p = file_read(path, &n);
+        const char *wrong = p ? row_differs(&row[i], t, p, n, said, sizeof said) : "cannot be read";
+        free(p);
         if (wrong)
             fprintf(stderr, "kernels: %s: %s\n", path, wrong);
-        free(p);
+        else
+            puts(said);
         return wrong ? 1 : 0;
     }
-    fprintf(stderr, "kernels: no row %s\n", id);
     return 1;
+}
+
+/* A recorded line, with what the tables say today */
+static void print_line(const struct kernel_row *r, const struct manifest_line *l)
+{
+    printf("%s\t%s\t%s\t%u\t%u", r->id, r->source, r->defines && *r->defines ? r->defines : "-", r->workgroup, r->args_bytes);
+    for (enum target t = 0; t < N_TARGET; t++)
+        for (enum field f = target_fields[t]; f < target_fields[t + 1]; f++)
+            printf("\t%s", row_wanted(r, t) ? l->field[f] : "-");
+    putchar('\n');
+}
+
+static int print_manifest(const struct manifest *m, const char *folder)
+{
+    size_t n, bytes;
+    char path[256];
+    const struct kernel_row *row = kernel_rows(&n);
+    for (enum field f = 0; f < N_FIELD; f++)
+        printf("%s%c", field_name[f], f + 1 < N_FIELD ? '\t' : '\n');
+    for (size_t i = 0; i < n; i++) {
+        const struct manifest_line *l = manifest_find(m, row[i].id);
+        snprintf(path, sizeof path, "%s/%s", folder, row[i].id);
+        char *p = file_read(path, &bytes);
+        if (p)
+            fwrite(p, 1, bytes, stdout);
+        else if (l)
+            print_line(&row[i], l);
+        free(p);
+    }
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
-    if (argc == 2 && strcmp(what, "rows") == 0)
-        return print_rows();
-    if (argc == 2 && strcmp(what, "source") == 0)
-        return hash_source();
-    if (argc == 3 && strcmp(what, "hash") == 0)
-        return hash_file(argv[2]);
-    if (argc == 4 && (strcmp(what, "spirv") == 0 || strcmp(what, "gfx1151") == 0))
-        return inspect(what[0] == 's', argv[2], argv[3]);
-    fprintf(stderr, "usage: ktool rows | source | hash FILE | spirv|gfx1151 ID FILE\n");
-    return 2;
+    struct manifest m = { 0 };
+    int code = 2;
+    if (!manifest_read(&m, MANIFEST))
+        code = 1;
+    else if (argc == 2 && strcmp(what, "status") == 0)
+        code = print_status(&m);
+    else if (argc == 5 && strcmp(what, "inspect") == 0)
+        code = inspect(strcmp(argv[2], target_name[SPIRV]) == 0 ? SPIRV : GFX1151, argv[3], argv[4]);
+    else if (argc == 3 && strcmp(what, "manifest") == 0)
+        code = print_manifest(&m, argv[2]);
+    else
+        fprintf(stderr, "usage: ktool status | inspect TARGET ID FILE | manifest FOLDER\n");
+    manifest_free(&m);
+    return code;
 }

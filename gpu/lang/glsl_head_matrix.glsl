@@ -1,0 +1,3 @@
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#define MATRIX 1
