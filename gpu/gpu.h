@@ -87,7 +87,9 @@ struct gpu_info {
     uint64_t device_bytes, shared_bytes, alloc_limit;
     uint32_t subgroup_min, subgroup_max, subgroup;     /* subgroup: what kernels run with */
     uint32_t group_memory;                             /* bytes of SHARED(...) per group */
-    bool integrated, matrix, last_group;               /* see enum gpu_need */
+    bool integrated;
+    bool software;                                     /* a program on the CPU that speaks like a device */
+    bool matrix, last_group;                           /* see enum gpu_need */
 };
 
 status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e);

@@ -5,6 +5,19 @@
 
 #include <stdio.h>
 
+/* The first device, unless it is a program on this CPU: the cpu backend is many times faster. Given by number it is what was asked for. */
+static status open_gpu(gpu **out, const struct gpu_params *p, struct err *e)
+{
+    TRY(gpu_open_vulkan(out, p, e));
+    const struct gpu_info *info = gpu_info_of(*out);
+    if (!info->software || p->device > 0)
+        return OK;
+    fail(e, ERR_DEVICE, "vulkan: no GPU, only %.100s", info->name);
+    gpu_close(*out);
+    *out = NULL;
+    return e->code;
+}
+
 status backend_open(gpu **out, enum backend b, const struct gpu_params *p, char why[256], struct err *e)
 {
     struct err ve;
@@ -18,7 +31,7 @@ status backend_open(gpu **out, enum backend b, const struct gpu_params *p, char 
     case BACKEND_HIP:
         return fail(e, ERR_DEVICE, "hip: not in this build");
     default:
-        if (gpu_open_vulkan(out, p, &ve) == OK)
+        if (open_gpu(out, p, &ve) == OK)
             return OK;
         if (why)
             snprintf(why, 256, "%.255s", ve.msg);

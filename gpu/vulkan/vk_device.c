@@ -312,6 +312,7 @@ static void fill_info(struct vk *v, size_t limit)
                                .subgroup = p->subgroup,
                                .group_memory = p->core.limits.maxComputeSharedMemorySize,
                                .integrated = p->core.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+                               .software = p->core.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU,
                                .matrix = has_matrix(p),
                                .last_group = p->features.v12.vulkanMemoryModelDeviceScope };
     snprintf(info->name, sizeof info->name, "%s", p->core.deviceName);
