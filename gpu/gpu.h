@@ -138,6 +138,7 @@ struct gpu_cmd {
     gpu_addr shared_delta; /* device address minus host address of the SHARED memory that the calls point into */
     float *scratch;        /* cpu */
     size_t scratch_n;      /* floats per thread */
+    bool matrix;           /* products of many rows may run on matrix units, where the device has them (operands rounded to f16) */
     void *recording;       /* the backend's form of the list, made at the first submit; NULL: none yet */
     struct err err;        /* the first failure while recording */
 };
