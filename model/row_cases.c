@@ -59,10 +59,12 @@ uint32_t case_size(struct row_case *c, uint32_t which, uint32_t tile, uint32_t l
 
 /* ---- buffers ---- */
 
-static void poison(uint8_t *p, size_t n)
+/* n bytes, whole words */
+static void poison(void *p, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        p[i] = (uint8_t)(POISON >> 8 * (i % 4));
+    uint32_t *word = p;
+    for (size_t i = 0; i < n / sizeof *word; i++)
+        word[i] = POISON;
 }
 
 static void *add_buf(struct row_case *c, const char *name, enum buf_kind kind, enum buf_elem elem, size_t bytes)
@@ -282,7 +284,7 @@ void case_guards(const struct row_case *c, uint8_t *image, bool on)
 void case_run(const struct row_case *c, gpu_row_fn fn, struct cpu_scratch *scratch)
 {
     uint32_t grain = c->row->grain;
-    poison((uint8_t *)scratch->f, scratch->n * sizeof *scratch->f);
+    poison(scratch->f, scratch->n * sizeof *scratch->f);
     case_guards(c, c->image, true);
     for (uint32_t i = 0; i < c->n_items; i += grain)
         fn(c->args, i, MIN(grain, c->n_items - i), scratch);
