@@ -34,6 +34,7 @@ SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/kernels_bin/embed.o $(foreach i,$(ISAS),$(SRC_FAST:%.c=$(B)/%.$(i).o))
 UNIT     := $(patsubst tests/%.c,$(B)/tests/%.ran,$(wildcard tests/unit_*.c tests/prop_*.c))
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
+KERNEL_FILES := $(wildcard kernels_bin/MANIFEST.tsv kernels_bin/*/*.spv kernels_bin/*/*.co)
 # Test models that are shipped as a difference against another one, or packed
 MODELS   := build/models/tiny-zoo.gguf build/models/tiny-lowbit.gguf
 
@@ -63,8 +64,11 @@ tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
 asan:                        ## the tests under the address and undefined-behaviour sanitizers
 	$(MAKE) MODE=asan tests
 
-lint: $(B)/flags             ## include direction, shell scripts, static analysis
+lint: $(B)/flags build/kernels/ktool ## include direction, shell scripts, static analysis; kernels against their sources if their compilers are here
 	tests/lint.sh
+	@kernels_bin/tool/same.sh list > build/kernels/compare
+	@test ! -s build/kernels/compare || build/kernels/ktool status > build/kernels/status
+	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/kernels.mk same
 
 FUZZ_SECONDS ?= 600
 fuzz: $(FUZZERS:%=build/fuzz/fuzz_%) ## libFuzzer on every target, FUZZ_SECONDS (600) each
@@ -76,7 +80,7 @@ kernels: build/kernels/ktool ## recompile the GPU kernels whose source changed; 
 	@rm -rf build/kernels/line build/kernels/failed
 	@mkdir -p build/kernels/line build/kernels/spirv build/kernels/gfx1151 kernels_bin/spirv kernels_bin/gfx1151
 	@build/kernels/ktool status > build/kernels/status
-	@$(MAKE) --no-print-directory -f kernels_bin/tool/kernels.mk
+	@$(MAKE) --no-print-directory -f kernels_bin/tool/kernels.mk all
 	@kernels_bin/tool/manifest.sh && test ! -f build/kernels/failed
 
 install: hayate              ## copy the program to DESTDIR/PREFIX/bin
@@ -109,7 +113,7 @@ $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 $(B)/model/demo.o: CC_ALL += $(if $(DEMO),-DDEMO_FILE='"$(DEMO)"')
 $(B)/model/demo.o: $(DEMO)
 # Kernels in the binary: the assembler file changes when one comes or goes, its object also when one changes
-$(B)/kernels_bin/embed.o: $(B)/kernels_bin/embed.s $(wildcard kernels_bin/MANIFEST.tsv kernels_bin/*/*.spv kernels_bin/*/*.co)
+$(B)/kernels_bin/embed.o: $(B)/kernels_bin/embed.s $(KERNEL_FILES)
 	$(CC) -c $< -o $@
 $(B)/kernels_bin/embed.s: FORCE
 	@mkdir -p $(@D)
@@ -134,6 +138,8 @@ $(B)/tests/fuzz_%.ran: $(B)/tests/fuzz_%
 $(B)/tests/%: tests/%.c $(OBJ)
 	@mkdir -p $(@D)
 	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o,$^) -o $@ $(LIBS)
+$(B)/tests/unit_kernels: $(B)/kernels_bin/tool/rows.o $(B)/kernels_bin/tool/inspect.o
+$(B)/tests/unit_kernels.ran: $(KERNEL_FILES) $(wildcard */*.k */*.h gpu/lang/*)
 $(B)/tests/%.ran: $(B)/tests/% $(MODELS)
 	$< && touch $@
 build/fuzz/fuzz_%: tests/fuzz_%.c gpu/base.c gpu/quant.c model/gguf.c model/guard.c model/shape.c model/tokenizer.c model/utf8.c $(wildcard model/*.h gpu/*.h)

@@ -77,7 +77,7 @@ static int run_command(const struct options *o)
 /* What a user may not expect about the model and the options, said once; run says the first after it has seen its inputs. */
 static void say_first(const struct options *o)
 {
-    bool engine = o->command == CMD_BENCH || o->command == CMD_EVAL || (o->command == CMD_INFO && !o->devices);
+    bool engine = o->command == CMD_BENCH || o->command == CMD_EVAL || (o->command == CMD_INFO && !o->devices && !o->kernels);
     if (*o->without_effect)
         console_note(o->con, "hayate: accepted without effect here: %s", o->without_effect);
     if (engine && !o->model_path && model_has_demo())

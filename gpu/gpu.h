@@ -88,8 +88,9 @@ struct gpu_info {
     uint64_t device_bytes, shared_bytes, alloc_limit;
     uint32_t subgroup_min, subgroup_max, subgroup;     /* subgroup: what kernels run with */
     uint32_t group_memory;                             /* bytes of SHARED(...) per group */
-    bool integrated, matrix, last_group;               /* see enum gpu_need */
-    bool software;                                     /* a driver that computes on the CPU, for tests; slower than the cpu backend */
+    bool integrated;
+    bool software;                                     /* a program on the CPU that speaks like a device; slower than the cpu backend */
+    bool matrix, last_group;                           /* see enum gpu_need */
 };
 
 status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e);
@@ -138,6 +139,7 @@ struct gpu_cmd {
     gpu_addr shared_delta; /* device address minus host address of the SHARED memory that the calls point into */
     float *scratch;        /* cpu */
     size_t scratch_n;      /* floats per thread */
+    bool matrix;           /* products of many rows may run on matrix units, where the device has them (operands rounded to f16) */
     void *recording;       /* the backend's form of the list, made at the first submit; NULL: none yet */
     struct err err;        /* the first failure while recording */
 };

@@ -1,4 +1,5 @@
 /* cmd_info.c - what is in a file, and what a session on it would take; reads headers only. */
+#include "kernels_bin/kernels_bin.h"
 #include "model/options.h"
 
 #include <inttypes.h>
@@ -128,12 +129,59 @@ static int print_plan(const struct options *o, const model *m)
     return EXIT_DONE;
 }
 
+/* Field `want` (from 0) of a line of the MANIFEST */
+static struct str manifest_field(const char *line, const char *end, uint32_t want)
+{
+    const char *from = line, *to;
+    for (uint32_t i = 0;; i++, from = to + 1) {
+        to = from;
+        while (to < end && *to != '\t')
+            to++;
+        if (i == want || to == end)
+            return (struct str){ i == want ? from : end, i == want ? (size_t)(to - from) : 0 };
+    }
+}
+
+/* Where the first line, which names the fields, has `name` */
+static uint32_t manifest_column(const char *line, const char *end, const char *name)
+{
+    uint32_t i = 0;
+    while (i < 100 && !str_is(manifest_field(line, end, i), name))
+        i++;
+    return i;
+}
+
+/* The kernels inside the program: what a row is and what it takes on each target. Hashes and compilers are left to the file. */
+static void print_kernels(void)
+{
+    static const struct {
+        const char *name;
+        int width;
+    } column[] = {
+        { "id", -24 }, { "workgroup", 9 }, { "args", 5 }, { "spirv bytes", 12 }, { "spirv shared", 13 }, { "gfx bytes", 10 }, { "vgpr", 5 },
+        { "sgpr", 5 }, { "lds", 6 }, { "scratch", 8 }, { "source", -22 }, { "defines", -1 },
+    };
+    uint32_t at[COUNT_OF(column)];
+    size_t n;
+    const char *first = kernel_bin_manifest(&n), *last = first + n;
+    for (const char *line = first, *end; line < last && (end = memchr(line, '\n', (size_t)(last - line))); line = end + 1)
+        for (size_t c = 0; c < COUNT_OF(column); c++) {
+            if (line == first)
+                at[c] = manifest_column(line, end, column[c].name);
+            printf("%*.*s%c", column[c].width, STR_FMT(manifest_field(line, end, at[c])), c + 1 < COUNT_OF(column) ? ' ' : '\n');
+        }
+}
+
 int cmd_info(const struct options *o)
 {
     struct err e;
     model *m = NULL;
     if (o->devices) {
         backend_print_devices();
+        return EXIT_DONE;
+    }
+    if (o->kernels) {
+        print_kernels();
         return EXIT_DONE;
     }
     struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .plan_only = true };

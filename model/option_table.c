@@ -119,6 +119,7 @@ static const struct row table[] = {
     { "--tensors", NULL, ON(INFO), G_WHAT, FLAG, AT(tensors), .help = "list the tensors" },
     { "--keys", NULL, ON(INFO), G_WHAT, FLAG, AT(keys), .help = "list the metadata keys" },
     { "--devices", NULL, ON(INFO), G_WHAT, FLAG, AT(devices), .help = "list the devices of every backend, and nothing else" },
+    { "--kernels", NULL, ON(INFO), G_WHAT, FLAG, AT(kernels), .help = "list the GPU kernels of this build, and nothing else" },
 
     { "--ids", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(ids_only), .help = "text in, ids out, on one line (this is the default)" },
     { "--text", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(as_text), .help = "ids in, text out" },
@@ -190,7 +191,7 @@ static const struct row table[] = {
     NOT_YET("--no-fuse", NULL, ANY),
     NOT_YET("--profile", NULL, ~ON(BENCH)),
     NOT_YET("--devices", NULL, ~ON(INFO)),
-    NOT_YET("--kernels", NULL, ANY),
+    NOT_YET("--kernels", NULL, ~ON(INFO)),
     NOT_YET("--needle", "LEN,..", ANY),
     NOT_YET("--compare", "BACKEND", ANY),
     NOT_YET("--reasoning-budget", "N", ANY),

@@ -65,7 +65,7 @@ struct options {
     bool ppl;                    /* of ppl_path, or of the ids of ids_path */
     const char *ppl_path, *ids_path;
     /* info, tokenize */
-    bool plan, tensors, keys, devices, ids_only, as_text;
+    bool plan, tensors, keys, devices, kernels, ids_only, as_text;
     /* selftest; files are names of rows, its seed is that of sample */
     bool machine;
 

@@ -30,13 +30,15 @@ struct session {
     float *tap;
 };
 
-static uint32_t ubatch_of(const struct session_params *p)
-{
-    uint32_t n = p->n_ubatch ? p->n_ubatch : 512;
-    return (uint32_t)size_up(MIN(n, 65536u), GDN_CHUNK);
-}
-
 static bool on_device(const model *m) { return gpu_backend_of(m->gpu) != GPU_CPU; }
+static bool on_matrix(const model *m, const struct session_params *p) { return on_device(m) && !p->precise && gpu_info_of(m->gpu)->matrix; }
+
+/* Rows of a prefill step: a device needs many to read every expert's weights once for several of them */
+static uint32_t ubatch_of(const model *m, const struct session_params *p)
+{
+    uint32_t n = p->n_ubatch ? p->n_ubatch : on_device(m) ? 2048 : 512;
+    return (uint32_t)size_up(MIN(MIN(n, 65536u), p->n_ctx), GDN_CHUNK);
+}
 
 /* The layout of the recurrent state, and of the caches of one layer; counts when the arenas have no memory. */
 static void place_recurrent(const model *m, struct arena *rec, struct layer_state *state, gpu_addr *ple_window, const struct forward *f)
@@ -76,7 +78,7 @@ static void size_session(struct sizes *z, const model *m, const struct session_p
     struct layer_state state[MAX_LAYER];
     gpu_addr ple_window = 0;
     memset(z, 0, sizeof *z);
-    forward_init(&z->f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(p), p->precise || p->kv == KV_F32, on_device(m));
+    forward_init(&z->f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), p->precise || p->kv == KV_F32, on_device(m), on_matrix(m, p));
     place_recurrent(m, &z->recurrent, state, &ple_window, &z->f);
     for (uint32_t il = 0; il < m->shape.n_layer; il++) {
         struct arena kv = { 0 };
@@ -196,7 +198,7 @@ static status open_memory(session *s, const struct sizes *z, struct err *e)
     s->logits = z->logits ? pages_alloc(z->logits) : NULL;
     if (!s->state || !s->kv || !s->work || (z->logits && !s->logits))
         return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
-    forward_init(&s->f, &m->shape, model_weights(m), s->p.n_ctx, ubatch_of(&s->p), s->p.precise || s->p.kv == KV_F32, on_device(m));
+    forward_init(&s->f, &m->shape, model_weights(m), s->p.n_ctx, ubatch_of(m, &s->p), s->p.precise || s->p.kv == KV_F32, on_device(m), on_matrix(m, &s->p));
     rec = arena_in(&s->recurrent);
     place_recurrent(m, &rec, s->state, &s->ple_window, &s->f);
     for (uint32_t il = 0; il < m->shape.n_layer; il++) {
@@ -219,6 +221,7 @@ static status open_list(session *s, struct gpu_cmd *c, const struct sizes *z, st
 {
     TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)z->calls, s->work, forward_thread_floats(&s->f), e));
     c->shared_delta = s->shared.addr - ADDR(s->shared.host);
+    c->matrix = s->f.matrix;
     return OK;
 }
 

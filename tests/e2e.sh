@@ -117,7 +117,7 @@ done <<'LATER'
 --no-fuse
 --profile
 --reasoning-budget 0
-info --kernels
+bench --kernels
 eval --needle 4096
 eval --compare vulkan
 bench -f text.txt
@@ -445,7 +445,9 @@ run bench -q -p 16 -n 4 -d 8 -r 1
 expect 'bench table' 0 '\| +pp16 @ d8 \| +[0-9.]+ ± 0.00 \|' ''
 stream out '\| +tg4 @ d8 \|'
 
-# --- devices ---
+# --- devices, kernels ---
+run info --kernels
+expect 'kernels' 0 '^hc_norm +256 +40 +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +0 model/hc_norm.k +-$' ''
 run info --devices
 expect 'devices' 0 '^cpu +[0-9]+ cores' ''
 run selftest --backend cpu -t 2 hc_mean 'qsa_sc*'

@@ -3,7 +3,7 @@
 set -u
 fail=0
 back() { # folder, pattern of folders it must not include
-    if grep -HnE "#include \"($2)/" "$1"/*.[ch] "$1"/*.def 2>/dev/null; then
+    if grep -HnE "#include \"($2)/" "$1"/*.[chk] "$1"/*.def 2>/dev/null; then
         echo "lint: $1/ includes what stands above or beside it"
         fail=1
     fi

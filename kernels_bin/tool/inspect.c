@@ -65,29 +65,29 @@ static uint32_t member_offset(const struct module *m, uint32_t type, uint32_t me
     return UINT32_MAX;
 }
 
-/* Bytes of a type under scalar layout, and its alignment; 0: not a type that data is made of. */
-static uint64_t type_bytes(const struct module *m, uint32_t id, uint32_t *align, int depth)
+/* Bytes of a type under scalar layout, and its alignment; 0: not a type that data is made of. A type only refers to types before it. */
+static uint64_t type_bytes(const struct module *m, uint32_t id, uint32_t before, uint32_t *align)
 {
+    *align = 1;
+    uint32_t op = op_at(m, id), at = op ? m->def[id] : 0;
+    if (!op || at >= before)
+        return 0;
     const uint32_t *a = args_of(m, id);
     uint64_t n = 0;
-    *align = 1;
-    if (depth > DEPTH_MAX)
-        return 0;
-    switch (op_at(m, id)) {
+    switch (op) {
     case OP_TYPE_INT:
-    case OP_TYPE_FLOAT: return *align = a[1] / 8;
-    case OP_TYPE_VECTOR: return type_bytes(m, a[1], align, depth + 1) * a[2];
+    case OP_TYPE_FLOAT: return *align = a[1] < 8 ? 1 : a[1] / 8;
+    case OP_TYPE_VECTOR: n = a[2]; return n * type_bytes(m, a[1], at, align);
     case OP_TYPE_POINTER: return *align = 8;
-    case OP_TYPE_ARRAY: return constant(m, a[2]) * type_bytes(m, a[1], align, depth + 1);
+    case OP_TYPE_ARRAY: n = constant(m, a[2]); return n * type_bytes(m, a[1], at, align);
     case OP_TYPE_STRUCT:
         for (uint32_t i = 0; i + 2 < words_of(m, id); i++) {
-            uint32_t at, offset = member_offset(m, id, i);
-            uint64_t bytes = type_bytes(m, a[1 + i], &at, depth + 1);
-            uint64_t from = offset != UINT32_MAX ? offset : (n + at - 1) / at * at;
-            *align = at > *align ? at : *align;
-            n = from + bytes;
+            uint32_t own, offset = member_offset(m, id, i);
+            uint64_t bytes = type_bytes(m, a[1 + i], at, &own);
+            n = (offset != UINT32_MAX ? offset : (n + own - 1) / own * own) + bytes;
+            *align = own > *align ? own : *align;
         }
-        return *align ? (n + *align - 1) / *align * *align : 0;
+        return (n + *align - 1) / *align * *align;
     default: return 0;
     }
 }
@@ -96,7 +96,7 @@ static void take_variable(const struct module *m, const uint32_t *a, struct spir
 {
     uint32_t align;
     if ((a[2] == CLASS_WORKGROUP || a[2] == CLASS_PUSH) && op_at(m, a[0]) == OP_TYPE_POINTER) {
-        uint32_t bytes = (uint32_t)type_bytes(m, args_of(m, a[0])[2], &align, 0);
+        uint32_t bytes = (uint32_t)type_bytes(m, args_of(m, a[0])[2], UINT32_MAX, &align);
         *(a[2] == CLASS_PUSH ? &info->push_bytes : &info->shared_bytes) += bytes;
     }
 }
