@@ -445,6 +445,7 @@ status session_decode(session *s, int32_t id, struct err *e)
 const float *session_logits(const session *s) { return s->logits; }
 size_t session_n_past(const session *s) { return s->n_past + s->n_pending; }
 size_t session_n_ctx(const session *s) { return s->p.n_ctx; }
+size_t session_n_ubatch(const session *s) { return s->f.max_tok; }
 void session_tap(session *s, float *layers) { s->tap = layers; }
 
 status session_profile(session *s, bool decode, session_profile_fn fn, void *ctx, struct err *e)
