@@ -82,6 +82,9 @@ kernels: build/kernels/ktool ## recompile the GPU kernels whose source changed; 
 	@$(MAKE) --no-print-directory -f kernels_bin/tool/kernels.mk all
 	@kernels_bin/tool/manifest.sh && test ! -f build/kernels/failed
 
+cuda-cubins: build/kernels/rows ## build/cuda/ID.cubin of every kernel, for an NVIDIA GPU of kind sm_90; needs nvcc
+	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/cuda.mk all
+
 install: hayate              ## copy the program to DESTDIR/PREFIX/bin
 	install -D -m 755 build/release/hayate $(DESTDIR)$(PREFIX)/bin/hayate
 uninstall:                   ## remove it from there
@@ -89,7 +92,7 @@ uninstall:                   ## remove it from there
 clean:                       ## remove everything built
 	rm -rf build hayate
 help:                        ## this list
-	@awk -F ':.*## ' '/^[a-z ]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z -]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
 dev-packages:
 	@command -v $(CC) >/dev/null || tests/need.sh gcc libc6-dev
 	@tests/need.sh $(DEV)
@@ -166,5 +169,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels install uninstall clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint fuzz kernels cuda-cubins install uninstall clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
