@@ -97,8 +97,8 @@ struct row { /* one row on its way */
 /* Types made of nibbles and more bits: each block unpacked, its integers put into the planes. */
 static void pack_integers(const struct row *r, uint8_t *nibbles, uint8_t *fifth, uint8_t *pairs)
 {
-    int8_t q[256];
-    float scale[16], min[16];
+    int8_t q[256] = { 0 };
+    float scale[16] = { 0 }, min[16] = { 0 };
     for (size_t at = 0; at < r->n; at += r->t->block_len) {
         unpack_block(r->quant_id, r->src + at / r->t->block_len * r->t->block_bytes, (struct unpacked){ q, scale, min });
         for (size_t i = 0; i < r->t->block_len; i += 16) {
@@ -137,7 +137,7 @@ static void pack_iq4_nl(const struct row *r)
 
 static void pack_i8(const struct row *r)
 {
-    float scale[16], min[16];
+    float scale[16] = { 0 }, min[16] = { 0 };
     for (size_t at = 0; at < r->n; at += r->t->block_len) {
         unpack_block(r->quant_id, r->src + at / r->t->block_len * r->t->block_bytes, (struct unpacked){ (int8_t *)r->dst + at, scale, min });
         for (size_t i = 0; i < r->t->block_len / 16u; i++) {

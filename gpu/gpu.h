@@ -75,6 +75,7 @@ struct gpu_params {
     bool reference;       /* cpu: run every row's plain C reference, for comparison */
     uint32_t isa;         /* cpu: 1 + enum cpu_isa takes the twins of this set, ERR_DEVICE where the machine lacks it; 0: the best there is */
     uint32_t device;      /* others: index in the list of gpu_print_devices() */
+    bool no_software;     /* others: refuse a device that is the CPU in disguise (see struct gpu_info) */
     size_t alloc_limit;   /* largest single allocation in bytes, for tests; 0: what the device says */
     uint32_t watchdog_s;  /* a submit that takes longer is an error, not a hang. 0: 60 */
     const char *cache_dir; /* compiled pipelines are kept there; NULL: nowhere */
@@ -88,6 +89,7 @@ struct gpu_info {
     uint32_t subgroup_min, subgroup_max, subgroup;     /* subgroup: what kernels run with */
     uint32_t group_memory;                             /* bytes of SHARED(...) per group */
     bool integrated, matrix, last_group;               /* see enum gpu_need */
+    bool software;                                     /* a driver that computes on the CPU, for tests; slower than the cpu backend */
 };
 
 status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e);
@@ -136,6 +138,7 @@ struct gpu_cmd {
     gpu_addr shared_delta; /* device address minus host address of the SHARED memory that the calls point into */
     float *scratch;        /* cpu */
     size_t scratch_n;      /* floats per thread */
+    bool matrix;           /* products of many rows may run on matrix units, where the device has them (operands rounded to f16) */
     void *recording;       /* the backend's form of the list, made at the first submit; NULL: none yet */
     struct err err;        /* the first failure while recording */
 };

@@ -55,6 +55,12 @@ struct matmul_args {
  * MATVEC_GRAIN, each job rounded up. Items = blocks * MATVEC_GRAIN. Every row of x is summed in the order that it has alone. */
 #define MATVEC_GRAIN 16
 
+/* Rows gemm_*: the same products on matrix units, for many rows of x: operands rounded to f16, sums in f32. Blocks: tiles of GEMM_ROWS output
+ * rows, each job rounded up, x tiles of GEMM_TOKENS rows of x, which count faster. n_in a multiple of 32. Items = blocks. */
+#define GEMM_ROWS 128
+#define GEMM_TOKENS 128
+#define GEMM_DEPTH 32
+
 /* The step block: what changes from step to step, in memory that the rows read. */
 struct gpu_step {
     gpu_addr ids;  /* [n_tok] i32 */

@@ -23,21 +23,34 @@ static uint32_t rows_step(uint32_t n_tok) { return n_tok > 4 ? 3 : n_tok > 2 ? 2
 uint32_t gpu_rows_of(uint32_t n_tok) { return 1u << rows_step(n_tok); }
 uint32_t gpu_rows_build(uint32_t first, uint32_t per_step, uint32_t n_tok) { return first + per_step * rows_step(n_tok); }
 
+/* Many rows of x on matrix units. Small matrices of floats stay with f32 sums: they route, gate and index, where a rounded operand shows. */
+static bool on_matrix(const struct gpu_cmd *c, const struct gpu_mat *w, uint32_t n_tok)
+{
+    bool fine = w->type <= DEV_BF16 && w->n_out <= 1024;
+    return c->matrix && n_tok > 8 && !fine && w->n_in % GEMM_DEPTH == 0 && gpu_has(c->gpu, &gpu_kernels, K_gemm_NONE);
+}
+
 /* Jobs that one build understands go together: any number of common types and one other. */
-static void matvec(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok)
+static void products(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok)
 {
     for (uint32_t first = 0, n; first < n_job; first += n) {
-        uint32_t build = 0, blocks = 0;
+        bool matrix = on_matrix(c, &jobs[first].w, n_tok);
+        uint32_t build = 0, blocks = 0, height = matrix ? GEMM_ROWS : MATVEC_GRAIN;
         for (n = 0; first + n < n_job; n++) {
             uint32_t own = device_build_of(jobs[first + n].w.type);
-            if (own && build && own != build)
+            if ((own && build && own != build) || on_matrix(c, &jobs[first + n].w, n_tok) != matrix)
                 break;
             build = own ? own : build;
-            blocks += (jobs[first + n].w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
+            blocks += (jobs[first + n].w.n_out + height - 1) / height;
         }
-        uint32_t tok_group = gpu_rows_of(n_tok), groups = (n_tok + tok_group - 1) / tok_group;
-        CALL(c, gpu_kernels, gpu_rows_build(K_matvec_NONE_r1 + 4 * build, 1, n_tok), groups * blocks * MATVEC_GRAIN, struct matmul_args, .x = x,
-             .job = gpu_shared(c, jobs + first), .x_stride = x_stride, .n_job = n, .n_tok = n_tok, .tok_group = tok_group);
+        struct matmul_args a = { .x = x, .job = gpu_shared(c, jobs + first), .x_stride = x_stride, .n_job = n, .n_tok = n_tok };
+        if (matrix) {
+            gpu_record(c, &gpu_kernels, K_gemm_NONE + build, &a, sizeof a, blocks * ((n_tok + GEMM_TOKENS - 1) / GEMM_TOKENS));
+        } else {
+            a.tok_group = gpu_rows_of(n_tok);
+            gpu_record(c, &gpu_kernels, gpu_rows_build(K_matvec_NONE_r1 + 4 * build, 1, n_tok), &a, sizeof a,
+                       blocks * MATVEC_GRAIN * ((n_tok + a.tok_group - 1) / a.tok_group));
+        }
         if (first)
             gpu_record_parallel(c);
     }
@@ -49,7 +62,7 @@ void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job
     if (n_tok == 0)
         return;
     if (gpu_backend_of(c->gpu) != GPU_CPU) {
-        matvec(c, jobs, n_job, x, x_stride, n_tok);
+        products(c, jobs, n_job, x, x_stride, n_tok);
         return;
     }
     for (uint32_t i = 0; i < n_job; i++)

@@ -126,6 +126,23 @@ void matvec_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_s
     }
 }
 
+/* Operands are not rounded to f16 here: the tolerance of the row says what that costs. */
+void gemm_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_scratch *scratch)
+{
+    const struct matmul_args *a = args;
+    uint32_t token_tiles = (a->n_tok + GEMM_TOKENS - 1) / GEMM_TOKENS;
+    for (uint32_t g = first; g < first + n_items; g++) {
+        const struct matmul_job *job = AT(const struct matmul_job, a->job);
+        uint32_t block = g / token_tiles, t0 = g % token_tiles * GEMM_TOKENS;
+        for (; block >= (job->w.n_out + GEMM_ROWS - 1) / GEMM_ROWS; job++)
+            block -= (job->w.n_out + GEMM_ROWS - 1) / GEMM_ROWS;
+        for (uint32_t r = block * GEMM_ROWS; r < MIN((block + 1) * GEMM_ROWS, job->w.n_out); r++)
+            for (uint32_t t = t0; t < MIN(t0 + GEMM_TOKENS, a->n_tok); t++)
+                AT(float, job->y)[(size_t)t * job->y_stride + r] = act_apply(
+                    job->act, job->scale * (float)device_dot(&job->w, r, 0, AT(const float, a->x) + (size_t)t * a->x_stride, job->w.n_in, scratch->f));
+    }
+}
+
 /* ---- arg-max ---- */
 
 static const struct argmax_best argmax_none = { ARGMAX_NONE, -INFINITY };

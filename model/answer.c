@@ -289,7 +289,7 @@ void engine_say_plan(const struct options *o, const model *m, size_t n_ctx)
     struct plan plan = { 0 };
     struct session_params p = session_params_of(o, n_ctx);
     session_plan(m, &p, &plan);
-    console_note(o->con, "%s: %u threads, %s, context %zu", gguf_name(model_gguf(m)), model_threads(m), model_isa(m), n_ctx);
+    console_note(o->con, "%s: %s, %s, context %zu", gguf_name(model_gguf(m)), model_backend(m), model_device(m), n_ctx);
     for (size_t i = 0; i < plan.n; i++)
         console_note(o->con, "  %-24s %14zu bytes  %s", plan.line[i].name, plan.line[i].bytes, plan.line[i].note);
     console_note(o->con, "  %-24s %14zu bytes", "total", plan_total(&plan));

@@ -5,19 +5,15 @@
 
 #include <stdio.h>
 
-/* Replaced by the backend's own where it is linked in. */
-__attribute__((weak)) status gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err *e)
-{
-    (void)out, (void)p;
-    return fail(e, ERR_DEVICE, "vulkan: not in this build");
-}
-__attribute__((weak)) void gpu_print_devices(void) { printf("vulkan        not in this build\n"); }
-
 status backend_open(gpu **out, enum backend b, const struct gpu_params *p, char why[256], struct err *e)
 {
     struct err ve;
+    struct gpu_params hardware = *p;
+    hardware.no_software = true;
     if (why)
         *why = 0;
+    if (b == BACKEND_AUTO && p->device > 0)
+        b = BACKEND_VULKAN;
     switch (b) {
     case BACKEND_CPU:
         return gpu_open_cpu(out, p, e);
@@ -26,7 +22,7 @@ status backend_open(gpu **out, enum backend b, const struct gpu_params *p, char 
     case BACKEND_HIP:
         return fail(e, ERR_DEVICE, "hip: not in this build");
     default:
-        if (gpu_open_vulkan(out, p, &ve) == OK)
+        if (gpu_open_vulkan(out, &hardware, &ve) == OK)
             return OK;
         if (why)
             snprintf(why, 256, "%.255s", ve.msg);

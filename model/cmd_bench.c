@@ -24,6 +24,8 @@ struct bench {
     void *mark;
     uint64_t params, bytes; /* of the tensors */
     char cpu[96], size[32];
+    const char *backend;    /* as llama-bench writes it */
+    bool on_cpu;
 };
 
 struct result {
@@ -189,8 +191,8 @@ static void print_json(const struct bench *b, const struct result *r)
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
     const char *kv = o->precise || o->kv == KV_F32 ? "f32" : "f16";
     const char *name = gguf_name(model_gguf(b->m));
-    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:o,s:s,s:I,s:I}", "build_commit", HAYATE_COMMIT, "cpu_info", b->cpu, "gpu_info", "", "backends", "CPU",
-                          "model_filename", json_of(name, strlen(name)), "model_type", "qwen4exp", "model_size", (json_int_t)b->bytes, "model_n_params",
+    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:o,s:s,s:I,s:I}", "build_commit", HAYATE_COMMIT, "cpu_info", b->cpu, "gpu_info",
+                          b->on_cpu ? "" : model_device(b->m), "backends", b->backend, "model_filename", json_of(name, strlen(name)), "model_type", "qwen4exp", "model_size", (json_int_t)b->bytes, "model_n_params",
                           (json_int_t)b->params);
     json_t *ns = json_array(), *ts = json_array();
     double ns_of[MAX_REPS], mean, dev;
@@ -204,10 +206,11 @@ static void print_json(const struct bench *b, const struct result *r)
         json_int_t value;
     } number[] = {
         { "n_batch", o->n_ubatch ? o->n_ubatch : 512 }, { "n_ubatch", o->n_ubatch ? o->n_ubatch : 512 }, { "n_threads", model_threads(b->m) },
-        { "n_gpu_layers", 0 }, { "n_prompt", (json_int_t)r->n_prompt }, { "n_gen", (json_int_t)r->n_gen }, { "n_depth", (json_int_t)r->n_depth },
+        { "n_gpu_layers", b->on_cpu ? 0 : model_shape(b->m)->n_layer }, { "n_prompt", (json_int_t)r->n_prompt }, { "n_gen", (json_int_t)r->n_gen }, { "n_depth", (json_int_t)r->n_depth },
     };
     for (size_t i = 0; i < COUNT_OF(number); i++)
-        json_object_set_new(j, number[i].key, json_integer(number[i].value));
+        if (b->on_cpu || strcmp(number[i].key, "n_threads") != 0)
+            json_object_set_new(j, number[i].key, json_integer(number[i].value));
     json_object_set_new(j, "type_k", json_string(kv));
     json_object_set_new(j, "type_v", json_string(kv));
     json_object_set_new(j, "precise", json_boolean(o->precise));
@@ -234,7 +237,10 @@ static void print_md(const struct bench *b, const struct result *r)
     if (r->n_depth)
         snprintf(test + n, sizeof test - (size_t)n, " @ d%" PRIu64, r->n_depth);
     snprintf(speed, sizeof speed, "%.2f ± %.2f", avg, dev);
-    printf("| qwen4exp | %10s | %9.2f B | CPU | %7u | %16s | %20s |\n", b->size, (double)b->params / 1e9, model_threads(b->m), test, speed);
+    printf("| qwen4exp | %10s | %9.2f B | %-7s |", b->size, (double)b->params / 1e9, b->backend);
+    if (b->on_cpu)
+        printf(" %7u |", model_threads(b->m));
+    printf(" %16s | %20s |\n", test, speed);
 }
 
 /* Every test at one depth: prompts, then generation */
@@ -262,8 +268,9 @@ static int run_all(struct bench *b)
     const struct options *o = b->o;
     struct err e;
     if (o->b_out == OUT_MD)
-        printf("| model    |       size |      params | backend | threads |             test |                  t/s |\n"
-               "| -------- | ---------: | ----------: | ------- | ------: | ---------------: | -------------------: |\n");
+        printf("| model    |       size |      params | backend |%s             test |                  t/s |\n"
+               "| -------- | ---------: | ----------: | ------- |%s ---------------: | -------------------: |\n",
+               b->on_cpu ? " threads |" : "", b->on_cpu ? " ------: |" : "");
     for (size_t d = 0; d < o->b_depth.n && !*o->stop; d++) {
         status s = run_depth(b, o->b_depth.v[d], &e);
         leave_depth(b);
@@ -275,7 +282,7 @@ static int run_all(struct bench *b)
     if (*o->stop)
         return 128 + *o->stop;
     if (o->b_out == OUT_MD)
-        printf("\nbuild: %s, %s, %s\n", HAYATE_COMMIT, model_isa(b->m), b->cpu);
+        printf("\nbuild: %s, %s%s%s\n", HAYATE_COMMIT, model_arithmetic(b->m), b->on_cpu ? ", " : "", b->on_cpu ? b->cpu : "");
     return EXIT_DONE;
 }
 
@@ -284,6 +291,8 @@ int cmd_bench(const struct options *o)
     struct err e;
     struct bench b = { .o = o };
     if (open_model(o, &b.m, &e) != OK) {
+        if (*o->stop)
+            return 128 + *o->stop;
         console_error(o->con, "%s", e.msg);
         return exit_code_of(e.code);
     }
@@ -295,6 +304,8 @@ int cmd_bench(const struct options *o)
     }
     snprintf(b.size, sizeof b.size, "%.2f GiB", (double)gguf_file_bytes(g) / (double)(1 << 30));
     cpu_name(b.cpu, sizeof b.cpu);
+    b.on_cpu = strcmp(model_backend(b.m), "cpu") == 0;
+    b.backend = b.on_cpu ? "CPU" : "Vulkan";
     int code = run_all(&b);
     model_close(b.m);
     return code;

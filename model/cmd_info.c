@@ -184,7 +184,8 @@ int cmd_info(const struct options *o)
         print_kernels();
         return EXIT_DONE;
     }
-    if (model_open(&m, o->model_path, &(struct model_params){ .n_threads = o->n_threads, .backend = o->backend, .device = o->device }, &e) != OK) {
+    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .plan_only = true };
+    if (model_open(&m, o->model_path, &p, &e) != OK) {
         console_error(o->con, "%s", e.msg);
         return exit_code_of(e.code);
     }
@@ -193,7 +194,7 @@ int cmd_info(const struct options *o)
     print_shape(model_shape(m), g);
     printf("tokenizer     %zu tokens%s%s\n", tokenizer_n_vocab(model_tokenizer(m)), *model_note(m) ? "; " : "", model_note(m));
     print_sampling(g);
-    printf("cpu           %u threads, %s\n", model_threads(m), model_isa(m));
+    printf("%-13s %s\n", model_backend(m), model_device(m));
     print_census(g);
     if (o->keys)
         print_keys(g);

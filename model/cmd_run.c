@@ -285,7 +285,7 @@ int cmd_run(const struct options *o)
     struct err e;
     struct run r = { .o = o, .in = calloc(o->n_files, sizeof *r.in), .ready = calloc(o->n_files, sizeof *r.ready) };
     status s = r.in && r.ready ? run_all(&r, &e) : fail(&e, ERR_NOMEM, "inputs");
-    if (s != OK)
+    if (s != OK && !interrupted(&r))
         failed(&r, &e);
     engine_close(&r.engine);
     prefix_cache_close(r.cache);

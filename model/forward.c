@@ -109,13 +109,41 @@ static void experts_grouped(struct gpu_cmd *c, const struct forward *f, const st
          .shared_gate = f->moe_s.shared_scalar, .y = f->y, .n_tok = n_tok);
 }
 
+/* The experts of many rows on the matrix units of a device */
+static void experts_on_matrix(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
+{
+    const struct moe_block *b = &l->moe;
+    uint32_t n_entry = n_tok * b->n_used, tiles = moe_tiles_max(n_entry, MOE_TILE, b->n_expert);
+    struct moe_gemm_args a = { .block = gpu_shared(c, b), .tile = f->moe_s.tile, .n_tile = f->moe_s.n_tile, .start = f->moe_s.start, .row = f->moe_s.row,
+                               .x = f->u, .y = f->moe_s.h, .max_tile = tiles };
+    CALL(c, model_kernels, K_moe_count, b->n_expert, struct moe_count_args, .id = f->moe_s.id, .count = f->moe_s.count, .n_entry = n_entry);
+    CALL(c, model_kernels, K_swiglu, n_tok, struct swiglu_args, .gate = f->moe_s.shared_gate, .up = f->moe_s.shared_up, .out = f->moe_s.shared_h,
+         .n = b->shared_ff);
+    gpu_record_parallel(c);
+    CALL(c, model_kernels, K_moe_scatter, b->n_expert, struct moe_scatter_args, .id = f->moe_s.id, .weight = f->moe_s.weight, .count = f->moe_s.count,
+         .start = f->moe_s.start, .row = f->moe_s.row, .share = f->moe_s.share, .entry_of = f->moe_s.entry_of, .tile = f->moe_s.tile,
+         .n_tile = f->moe_s.n_tile, .n_tok = n_tok, .n_used = b->n_used, .n_expert = b->n_expert, .tile_size = MOE_TILE);
+    gpu_matmul(c, &l->shared_down, 1, f->moe_s.shared_h, b->shared_ff, n_tok);
+    gpu_record_parallel(c);
+    gpu_record(c, &model_kernels, K_moe_gemm_up_NONE + 2 * device_build_of(b->gate.type), &a, sizeof a, tiles * ((b->ff + MOE_PAIRS - 1) / MOE_PAIRS));
+    a.x = f->moe_s.h;
+    a.y = f->moe_s.e;
+    gpu_record(c, &model_kernels, K_moe_gemm_down_NONE + 2 * device_build_of(b->down.type), &a, sizeof a,
+               tiles * ((b->n_embd + GEMM_ROWS - 1) / GEMM_ROWS));
+    CALL(c, model_kernels, K_moe_sum, n_tok * ((b->n_embd + MOE_SUM_SPAN - 1) / MOE_SUM_SPAN), struct moe_sum_args, .e = f->moe_s.e,
+         .entry_of = f->moe_s.entry_of, .share = f->moe_s.share, .s = f->moe_s.shared_y, .shared_gate = f->moe_s.shared_scalar, .y = f->y,
+         .n_used = b->n_used, .n_embd = b->n_embd);
+}
+
 /* y = MoE(u) (spec 5) */
 static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
 {
     gpu_matmul(c, l->moe_in, COUNT_OF(l->moe_in), f->u, l->moe.n_embd, n_tok);
     CALL(c, model_kernels, K_moe_route, n_tok, struct moe_route_args, .block = gpu_shared(c, &l->moe), .logits = f->moe_s.logits, .id = f->moe_s.id,
          .weight = f->moe_s.weight);
-    if (f->device)
+    if (c->matrix && n_tok > DECODE_ROWS && l->moe.n_embd % GEMM_DEPTH == 0 && l->moe.ff % GEMM_DEPTH == 0)
+        experts_on_matrix(c, f, l, n_tok);
+    else if (f->device)
         experts_apart(c, f, l, n_tok);
     else
         experts_grouped(c, f, l, n_tok);
@@ -226,11 +254,12 @@ static void place_moe(const struct forward *f, struct forward_layer *l, const st
     l->moe_in[1] = job(&w->shared_gate, f->moe_s.shared_gate, ACT_NONE, 1);
     l->moe_in[2] = job(&w->shared_up, f->moe_s.shared_up, ACT_NONE, 1);
     l->moe_in[3] = job(&w->shared_scalar, f->moe_s.shared_scalar, ACT_SIGMOID, 1);
+    l->shared_down = job(&w->shared_down, f->moe_s.shared_y, ACT_NONE, 1);
 }
 
-void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32, bool device)
+void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32, bool device, bool matrix)
 {
-    *f = (struct forward){ .shape = s, .w = w, .max_tok = max_tok, .kv_f32 = kv_f32, .device = device, .cap_blocks = qsa_cap_blocks(n_ctx) };
+    *f = (struct forward){ .shape = s, .w = w, .max_tok = max_tok, .kv_f32 = kv_f32, .device = device, .matrix = matrix, .cap_blocks = qsa_cap_blocks(n_ctx) };
     f->gdn = (struct gdn_dims){ .n_embd = s->n_embd, .n_k = s->gdn_k_head, .n_v = s->gdn_v_head, .dim = s->gdn_dim, .taps = s->conv_taps };
     f->qsa = (struct qsa_dims){ .n_embd = s->n_embd, .n_head = s->n_head, .n_kv = s->n_head_kv, .dim = s->head_dim, .rope_dim = s->rope_dim,
                                 .idx_head = s->idx_head, .idx_dim = s->idx_dim, .budget = s->idx_budget / QSA_RATIO };
@@ -306,6 +335,14 @@ void forward_place(struct forward *f, struct arena *shared, struct arena *a, gpu
     f->moe_s.shared_up = FLOATS(n * s->shared_ff);
     f->moe_s.shared_h = FLOATS(n * s->shared_ff);
     f->moe_s.shared_scalar = FLOATS(n);
+    if (f->matrix) {
+        f->moe_s.count = FLOATS(E);
+        f->moe_s.entry_of = FLOATS(n * k);
+        f->moe_s.tile = ADDR(arena_take(a, moe_tiles_max((uint32_t)(n * k), MOE_TILE, (uint32_t)E), sizeof(struct moe_tile)));
+        f->moe_s.n_tile = FLOATS(1);
+        f->moe_s.e = FLOATS(n * k * D);
+        f->moe_s.shared_y = FLOATS(n * D);
+    }
     end = MAX(end, a->used);
     a->used = base;
     f->ple_s.key = FLOATS(n * wide);

@@ -30,6 +30,7 @@ struct forward_layer {
     struct qsa_layer qsa;
     struct moe_block moe;
     struct matmul_job moe_in[4]; /* router, shared gate, shared up, shared scalar */
+    struct matmul_job shared_down; /* on a device, many rows */
 };
 
 struct forward {
@@ -41,6 +42,7 @@ struct forward {
     uint32_t max_tok;    /* rows of the largest step */
     uint32_t max_logits; /* rows of the largest head */
     bool kv_f32;
+    bool matrix;         /* many rows may run on its matrix units */
     bool device;         /* not the cpu: weights in device layouts, few rows in fused calls */
 
     /* in SHARED memory: written by the host, read by kernels */
@@ -72,6 +74,7 @@ struct forward {
     struct {
         gpu_addr logits, id, weight, group, expert, start, row, share, cursor, h;
         gpu_addr shared_gate, shared_up, shared_h, shared_scalar;
+        gpu_addr count, entry_of, tile, n_tile, e, shared_y; /* on a device, many rows */
     } moe_s;
     struct {
         gpu_addr key, value, gv, z, window; /* window is session state */
@@ -80,7 +83,7 @@ struct forward {
 };
 
 /* Dimensions and limits; before forward_place. */
-void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32, bool device);
+void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32, bool device, bool matrix);
 /* ERR_UNSUPPORTED, by name, for a shape outside the bounds of the device kernels. */
 status forward_check_device(const struct shape *s, struct err *e);
 /* Takes SHARED memory from `shared` and scratch from `scratch` (both may only count) and, when they have memory, builds the layer blocks with the

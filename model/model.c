@@ -6,6 +6,7 @@
 #include "model/model_impl.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
@@ -30,7 +31,13 @@ static status open_backend(model *m, const struct model_params *p, struct err *e
                             .cache_dir = p->cache_dir };
     bool for_device = forward_check_device(&m->shape, NULL) == OK;
     TRY(backend_open(&m->gpu, p->backend == BACKEND_AUTO && !for_device ? BACKEND_CPU : p->backend, &g, why, e));
-    return gpu_backend_of(m->gpu) == GPU_CPU ? OK : fill_device(m, p, e);
+    const struct gpu_info *info = gpu_info_of(m->gpu);
+    if (info->backend != GPU_CPU) {
+        snprintf(m->device, sizeof m->device, "%s, %s", info->name, info->driver);
+        return fill_device(m, p, e) == OK ? OK : fail_in(e, gguf_name(m->file));
+    }
+    snprintf(m->device, sizeof m->device, "%u threads, %s", gpu_threads(m->gpu), gpu_isa_name(m->gpu));
+    return OK;
 }
 
 status model_open(model **out, const char *path, const struct model_params *p, struct err *e)
@@ -86,11 +93,13 @@ const gguf *model_gguf(const model *m) { return m->file; }
 const struct shape *model_shape(const model *m) { return &m->shape; }
 tokenizer *model_tokenizer(model *m) { return m->tok; }
 uint32_t model_threads(const model *m) { return gpu_threads(m->gpu); }
-const char *model_isa(const model *m) { return gpu_isa_name(m->gpu); }
 const char *model_backend(const model *m)
 {
     return gpu_backend_of(m->gpu) == GPU_VULKAN ? "vulkan" : "cpu";
 }
+const char *model_device(const model *m) { return m->device; }
+const char *model_arithmetic(const model *m) { return gpu_backend_of(m->gpu) == GPU_CPU ? gpu_isa_name(m->gpu) : m->device; }
+const char *model_decoded(const model *m) { return m->upload.n_decoded ? m->upload.decoded : NULL; }
 bool model_is_demo(const model *m) { return m->demo; }
 const char *model_note(const model *m) { return tokenizer_note(m->tok); }
 

@@ -45,8 +45,10 @@ const gguf *model_gguf(const model *m);
 const struct shape *model_shape(const model *m);
 tokenizer *model_tokenizer(model *m);
 uint32_t model_threads(const model *m);
-const char *model_isa(const model *m); /* instruction set the cpu rows use */
-const char *model_backend(const model *m); /* what computes; another one gives other bits */
+const char *model_backend(const model *m);    /* "cpu" or "vulkan" */
+const char *model_device(const model *m);     /* "2 threads, avx512", or name and driver of a device */
+const char *model_arithmetic(const model *m); /* what the bits depend on beside the backend: the instruction set, or name and driver of the device */
+const char *model_decoded(const model *m);    /* types of the file that the device has no kernel for: "Q5_0, Q2_K"; NULL: none */
 bool model_is_demo(const model *m);
 bool model_has_demo(void); /* whether this binary carries one */
 /* A hash that says whether two opened models are the same: sizes of the files, metadata, tensor directory and the first KiB of each tensor

@@ -188,6 +188,21 @@ static inline uint32_t moe_tiles_max(uint32_t n_entry, uint32_t tile_size, uint3
 }
 #endif
 
+/* Products over the sorted entries on matrix units (operands f16, sums f32). A block takes a tile of entries (moe_scatter with MOE_TILE) and
+ * a span of output rows: moe_gemm_up MOE_PAIRS pairs of gate and up, moe_gemm_down GEMM_ROWS rows. Items = spans * moe_tiles_max(), tiles fastest. */
+#define MOE_TILE 64
+#define MOE_PAIRS 64
+struct moe_gemm_args {
+    gpu_addr block;
+    gpu_addr tile, n_tile; /* of moe_scatter */
+    gpu_addr start;        /* [n_expert + 1] u32 */
+    gpu_addr row;          /* [n_entry] u32, for moe_gemm_up */
+    gpu_addr x;            /* up: u [n_tok, n_embd]; down: h [n_entry, ff] */
+    gpu_addr y;            /* up: h [n_entry, ff]; down: [n_entry, n_embd] */
+    uint32_t max_tile;     /* moe_tiles_max() */
+    uint32_t reserved;
+};
+
 /* y[t] = sum over slots, ascending, of share * e[entry of the slot], plus shared_gate[t] * s[t]: slots are in ascending order of experts, so
  * the sum of a row has the same order whatever else is in the batch. Items: n_tok * ceil(n_embd / MOE_SUM_SPAN). */
 #define MOE_SUM_SPAN 1024

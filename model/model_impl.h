@@ -13,6 +13,7 @@ struct model {
     struct weights weights;
     struct arena vectors; /* decoded vectors */
     gpu *gpu;
+    char device[528];              /* what computes, in words */
     struct upload upload;          /* on a device */
     struct weights *on_device;     /* weights with device addresses; NULL on the cpu */
     tokenizer *tok;

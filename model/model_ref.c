@@ -314,6 +314,48 @@ void moe_up_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_s
     }
 }
 
+/* The entries of tile t: *n0 .. *n0 + n - 1; returns n, 0 for a tile that is not there */
+static uint32_t tile_entries(const struct moe_gemm_args *a, uint32_t t, uint32_t *e, uint32_t *n0)
+{
+    const uint32_t *start = AT(const uint32_t, a->start);
+    if (t >= *AT(const uint32_t, a->n_tile))
+        return 0;
+    const struct moe_tile *tile = AT(const struct moe_tile, a->tile) + t;
+    *e = tile->expert;
+    *n0 = start[*e] + tile->first;
+    return MIN(start[*e + 1] - *n0, (uint32_t)MOE_TILE);
+}
+
+void moe_gemm_up_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_scratch *scratch)
+{
+    const struct moe_gemm_args *a = args;
+    const struct moe_block *b = AT(const struct moe_block, a->block);
+    for (uint32_t g = first; g < first + n_items; g++) {
+        uint32_t e, n0, n = tile_entries(a, g % a->max_tile, &e, &n0), r0 = g / a->max_tile * MOE_PAIRS;
+        for (uint32_t i = 0; i < n; i++) {
+            const float *u = AT(const float, a->x) + (size_t)AT(const uint32_t, a->row)[n0 + i] * b->n_embd;
+            for (uint32_t r = r0; r < MIN(r0 + MOE_PAIRS, b->ff); r++) {
+                double gate = device_dot(&b->gate, (uint64_t)e * b->gate.rows_per_expert + r, 0, u, b->n_embd, scratch->f);
+                double up = device_dot(&b->up, (uint64_t)e * b->up.rows_per_expert + r, 0, u, b->n_embd, scratch->f);
+                AT(float, a->y)[(size_t)(n0 + i) * b->ff + r] = act_apply(ACT_SILU, (float)gate) * (float)up;
+            }
+        }
+    }
+}
+
+void moe_gemm_down_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_scratch *scratch)
+{
+    const struct moe_gemm_args *a = args;
+    const struct moe_block *b = AT(const struct moe_block, a->block);
+    for (uint32_t g = first; g < first + n_items; g++) {
+        uint32_t e, n0, n = tile_entries(a, g % a->max_tile, &e, &n0), r0 = g / a->max_tile * GEMM_ROWS;
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t r = r0; r < MIN(r0 + GEMM_ROWS, b->n_embd); r++)
+                AT(float, a->y)[(size_t)(n0 + i) * b->n_embd + r] =
+                    (float)device_dot(&b->down, (uint64_t)e * b->n_embd + r, 0, AT(const float, a->x) + (size_t)(n0 + i) * b->ff, b->ff, scratch->f);
+    }
+}
+
 void moe_mix_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_scratch *scratch)
 {
     const struct moe_mix_args *a = args;

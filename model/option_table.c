@@ -109,9 +109,9 @@ static const struct row table[] = {
     { "--ppl", "TEXT", ON(EVAL), G_WHAT, PPL, AT(ppl_path), .help = "perplexity of a file in chunks of -c (512), the second half of each scored" },
     { "--ids", "F.gold", ON(EVAL), G_WHAT, PATH, AT(ids_path), .help = "perplexity of the ids in a golden file" },
 
-    { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = "auto cpu vulkan hip", .def = "auto: vulkan, else cpu",
+    { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = "auto cpu vulkan hip", .def = "auto: a GPU that Vulkan finds, else cpu",
       .help = "auto, cpu, vulkan or hip" },
-    { "-dev --device", "N", ON(SELFTEST) | ENGINE, G_WHAT, UINT32, AT(device), 0, 1023, .def = "0", .help = "device of the backend, as info --devices counts" },
+    { "-dev --device", "N", ON(SELFTEST), G_WHAT, UINT32, AT(device), 0, 1023, .def = "0", .help = "device of the backend, as info --devices counts" },
     { "--machine", NULL, ON(SELFTEST), G_WHAT, FLAG, AT(machine), .help = "measure the device instead: cost of a call, bandwidth by size, transfers" },
     { "-s --seed", "N", ON(SELFTEST), G_WHAT, UINT64, AT(sample.seed), .def = "0", .help = "start of the random cases" },
 
@@ -139,8 +139,9 @@ static const struct row table[] = {
       .help = "keep what the instruction computes in DIR, for the next start" },
     { "--prefix-cache-max", "SIZE", ASK, G_SPEED, BYTES, AT(prefix_max), .def = "2G",
       .help = "remove what was not used for longest until DIR holds no more than SIZE" },
-    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = "auto cpu vulkan", .later = "hip", .def = "auto: a GPU, else cpu",
-      .help = "auto, cpu or vulkan" },
+    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = "auto cpu vulkan", .later = "hip", .def = "auto: a GPU that Vulkan finds, else cpu",
+      .help = "what computes: auto, cpu or vulkan; weights go to the memory of a GPU at start" },
+    { "-dev --device", "N", ENGINE, G_SPEED, UINT32, AT(device), 0, 1023, .def = "0", .help = "which device, as info --devices counts them" },
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl", .later = "csv json sql", .def = "md", .help = "md or jsonl" },
@@ -175,7 +176,6 @@ static const struct row table[] = {
     IGNORED("--no-warmup", NULL),
     IGNORED("--no-display-prompt", NULL),
 
-    NOT_YET("-dev --device", "N", ~ON(SELFTEST)),
     NOT_YET("--load", "MODE", ANY),
     NOT_YET("-lm --load-mode", "MODE", ANY),
     NOT_YET("-md --model-draft", "FILE", ANY),

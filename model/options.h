@@ -87,16 +87,9 @@ int cmd_bench(const struct options *o);
 int cmd_selftest(const struct options *o);
 int cmd_split(const struct options *o); /* files[0] -> files[1] */
 
-/* Opens the model of the command line. That may take long, and a signal does not wait for it. */
-static inline status open_model(const struct options *o, model **m, struct err *e)
-{
-    *o->at_once = 1;
-    if (*o->stop) /* it came just before; now it is the second one */
-        raise(*o->stop);
-    status s = model_open(m, o->model_path, &(struct model_params){ .n_threads = o->n_threads, .backend = o->backend, .device = o->device }, e);
-    *o->at_once = 0;
-    return s;
-}
+/* Opens the model of the command line and copies its weights where the backend wants them, with progress on stderr. That may take long, and a signal
+ * does not wait for it: it ends the program, or while weights are copied this function, with an error and *o->stop set. (model/open_model.c) */
+status open_model(const struct options *o, model **m, struct err *e);
 
 /* The exit code a failure stands for. */
 static inline int exit_code_of(status s) { return s == OK ? EXIT_DONE : s == ERR_USAGE ? EXIT_MISUSE : EXIT_FAILED; }

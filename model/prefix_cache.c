@@ -56,12 +56,12 @@ static status hash_program(prefix_cache *c, struct err *e)
 
 void prefix_cache_bind(prefix_cache *c, const model *m, const struct session_params *p)
 {
-    char text[256];
+    char text[1024];
     struct stat st;
     if (!c)
         return;
     int n = snprintf(text, sizeof text, "%d %016" PRIx64 " %016" PRIx64 " kv %d precise %d %s %s", FORMAT, c->build, model_identity(m),
-                     p->precise ? KV_F32 : p->kv, p->precise, model_backend(m), model_isa(m));
+                     p->precise ? KV_F32 : p->kv, p->precise, model_backend(m), model_arithmetic(m));
     XXH3_64bits_reset(c->hash);
     XXH3_64bits_update(c->hash, text, (size_t)n);
     /* the identity samples the weights; the time of the files also notices those that were edited in between */

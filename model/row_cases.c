@@ -59,10 +59,12 @@ uint32_t case_size(struct row_case *c, uint32_t which, uint32_t tile, uint32_t l
 
 /* ---- buffers ---- */
 
-static void poison(uint8_t *p, size_t n)
+/* n bytes, whole words */
+static void poison(void *p, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        p[i] = (uint8_t)(POISON >> 8 * (i % 4));
+    uint32_t *word = p;
+    for (size_t i = 0; i < n / sizeof *word; i++)
+        word[i] = POISON;
 }
 
 static void *add_buf(struct row_case *c, const char *name, enum buf_kind kind, enum buf_elem elem, size_t bytes)
@@ -253,16 +255,22 @@ static uint64_t stream(uint64_t seed, const char *id, uint32_t round)
     return (h ^ h >> 32) | 1;
 }
 
+const struct row_cases *case_find(const struct row_module *m, uint32_t id)
+{
+    for (const struct row_cases *r = m->cases; r->ref; r++)
+        if (r->ref == m->table->row[id].ref)
+            return r;
+    return NULL;
+}
+
 bool case_build(struct row_case *c, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed)
 {
     const struct gpu_kernel *row = &m->table->row[id];
     *c = (struct row_case){ .image = c->image, .row = row, .round = round, .rng = stream(seed, row->id, round) };
-    for (const struct row_cases *r = m->cases; r->ref; r++)
-        if (r->ref == row->ref) {
-            r->build(c);
-            return true;
-        }
-    return false;
+    const struct row_cases *r = case_find(m, id);
+    if (r)
+        r->build(c);
+    return r;
 }
 
 void case_guards(const struct row_case *c, uint8_t *image, bool on)
@@ -276,7 +284,7 @@ void case_guards(const struct row_case *c, uint8_t *image, bool on)
 void case_run(const struct row_case *c, gpu_row_fn fn, struct cpu_scratch *scratch)
 {
     uint32_t grain = c->row->grain;
-    poison((uint8_t *)scratch->f, scratch->n * sizeof *scratch->f);
+    poison(scratch->f, scratch->n * sizeof *scratch->f);
     case_guards(c, c->image, true);
     for (uint32_t i = 0; i < c->n_items; i += grain)
         fn(c->args, i, MIN(grain, c->n_items - i), scratch);

@@ -43,6 +43,7 @@ struct row_case {
     uint32_t n_buf;
     uint64_t args[GPU_ARGS_MAX / 8];
     uint32_t n_items;
+    uint32_t n_rows;                   /* rows of the batch, for struct row_cases.alone */
     char shape[200];                   /* for messages: "n_tok 3, n_embd 257" */
 };
 
@@ -94,6 +95,9 @@ void case_shape(struct row_case *c, const char *fmt, ...) __attribute__((format(
 struct row_cases {
     gpu_row_fn ref; /* rows with this reference; NULL ends a table */
     void (*build)(struct row_case *c);
+    /* For rows that come in builds for 1, 2, 4, .. rows of a batch (NAME_r1, NAME_r2, ..; the builder sets c->n_rows): t = 0 turns the call into one of
+     * NAME_r1 for the first row of the batch alone, t = 1, 2, .. moves that on by a row. Every build must give each row the bits it has alone. */
+    void (*alone)(struct row_case *c, uint32_t t);
 };
 extern const struct row_cases gpu_cases[], gdn_cases[], qsa_cases[], model_cases[];
 
@@ -111,6 +115,8 @@ status case_open(struct row_case *c, struct err *e);
 void case_close(struct row_case *c);
 /* Builds round `round` of a row, whatever was in c before. False: the row has no builder. The same seed, row and round give the same case. */
 bool case_build(struct row_case *c, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed);
+/* What the table says about a row; NULL: no cases. */
+const struct row_cases *case_find(const struct row_module *m, uint32_t id);
 /* Runs all items in the image itself, in blocks of the row's grain. */
 void case_run(const struct row_case *c, gpu_row_fn fn, struct cpu_scratch *scratch);
 /* Under the address sanitizer: any access to what lies between the buffers of an image ends the program. */

@@ -56,4 +56,9 @@ static void mix(struct row_case *c)
     case_call(c, &m, sizeof m, n_v);
 }
 
-const struct row_cases gdn_cases[] = { { gdn_conv_ref, conv }, { gdn_step_ref, mix }, { gdn_chunk_ref, mix }, { 0 } };
+const struct row_cases gdn_cases[] = {
+    { .ref = gdn_conv_ref, .build = conv },
+    { .ref = gdn_step_ref, .build = mix },
+    { .ref = gdn_chunk_ref, .build = mix },
+    { 0 },
+};

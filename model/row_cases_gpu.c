@@ -88,7 +88,21 @@ static void matvec(struct row_case *c)
     struct matmul_args a = { .x = ADDR(x), .job = ADDR(job), .x_stride = stride, .n_job = n_job, .n_tok = n_tok, .tok_group = rows };
     case_shape(c, "%s%s, n_tok %u, n_in %u, %u jobs, n_out %u%s", quant_type(type)->name, common ? " (common)" : "", n_tok, n_in, n_job, job[0].w.n_out,
                conv ? ", conv" : "");
+    c->n_rows = n_tok;
     case_call(c, &a, sizeof a, (n_tok + rows - 1) / rows * blocks * MATVEC_GRAIN);
+}
+
+static void matvec_alone(struct row_case *c, uint32_t t)
+{
+    struct matmul_args *a = (void *)c->args;
+    struct matmul_job *job = AT(struct matmul_job, a->job);
+    for (uint32_t j = 0; t && j < a->n_job; j++)
+        job[j].y += 4 * (gpu_addr)job[j].y_stride;
+    if (t)
+        a->x += 4 * (gpu_addr)a->x_stride;
+    else
+        c->n_items /= (a->n_tok + a->tok_group - 1) / a->tok_group;
+    a->n_tok = a->tok_group = 1;
 }
 
 static void matmul(struct row_case *c)
@@ -159,7 +173,13 @@ static void bench_read(struct row_case *c)
 }
 
 const struct row_cases gpu_cases[] = {
-    { embed_ref, embed }, { embed_dev_ref, embed_dev }, { matvec_ref, matvec },
-    { matmul_ref, matmul }, { argmax_part_ref, argmax_part }, { argmax_ref, argmax },
-    { bench_empty_ref, bench_empty }, { bench_read_ref, bench_read }, { 0 },
+    { .ref = embed_ref, .build = embed },
+    { .ref = embed_dev_ref, .build = embed_dev },
+    { .ref = matvec_ref, .build = matvec, .alone = matvec_alone },
+    { .ref = matmul_ref, .build = matmul },
+    { .ref = argmax_part_ref, .build = argmax_part },
+    { .ref = argmax_ref, .build = argmax },
+    { .ref = bench_empty_ref, .build = bench_empty },
+    { .ref = bench_read_ref, .build = bench_read },
+    { 0 },
 };

@@ -44,18 +44,23 @@ static void hc_combine(struct row_case *c)
     case_call(c, &a, sizeof a, T * S);
 }
 
-/* The matrices of a mixer, all of one type; term as in case_device_mat. Widths are multiples of 16 and of the block. */
+/* The matrices of a mixer, every second time each of a type of its own; term as in case_device_mat. Widths are multiples of 16 and of the blocks. */
 static struct hc_mats *hc_mats(struct row_case *c, uint32_t S, uint32_t *D, uint32_t *rank, bool last, float term[3])
 {
     struct hc_mats *m = case_struct(c, "hc", sizeof *m);
     bool common;
-    uint32_t type = case_weight_type(c, 32, &common), block = MAX(16u, (uint32_t)quant_type(type)->block_len);
+    uint32_t first = case_weight_type(c, 32, &common), type[3] = { first, first, first }, block = 16;
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i && c->round % 2)
+            type[i] = case_weight_type(c, 32, &common);
+        block = MAX(block, (uint32_t)quant_type(type[i])->block_len);
+    }
     *D = block * MAX(1u, *D / block);
     *rank = block * MAX(1u, *rank / block);
-    m->down = case_device_mat(c, "down", type, true, S * *D, *rank, &term[0]);
-    m->inject = case_device_mat(c, "inject mat", type, true, S * *D, last ? 1 : S, &term[1]);
+    m->down = case_device_mat(c, "down", type[0], true, S * *D, *rank, &term[0]);
+    m->inject = case_device_mat(c, "inject mat", type[1], true, S * *D, last ? 1 : S, &term[1]);
     m->inject.n_out = last ? 0 : S;
-    m->up = case_device_mat(c, "up", type, true, *rank, S * *D, &term[2]);
+    m->up = case_device_mat(c, "up", type[2], true, *rank, S * *D, &term[2]);
     return m;
 }
 
@@ -76,7 +81,23 @@ static void hc_down(struct row_case *c)
     case_tolerance(c, squares, 0, SUM_REL(D) + 4 * U);
     case_tolerance(c, part, SUM_ABS(D + 3, 2 * fmax(term[0], term[1])), 0);
     case_shape(c, "n_tok %u, n_stream %u, n_embd %u, rank %u%s%s", T, S, D, rank, first ? ", first" : "", last ? ", last" : "");
+    c->n_rows = T;
     case_call(c, &a, sizeof a, (T + rows - 1) / rows * S * blocks * HC_GRAIN);
+}
+
+static void hc_down_alone(struct row_case *c, uint32_t t)
+{
+    struct hc_down_args *a = (void *)c->args;
+    gpu_addr row = t ? 4 * (gpu_addr)a->n_embd : 0, S = a->n_stream, rank = AT(const struct hc_mats, a->hc)->down.n_out;
+    if (t == 0)
+        c->n_items /= (a->n_tok + a->tok_group - 1) / a->tok_group;
+    a->residual += S * row;
+    a->residual_out += S * row;
+    a->y += a->y ? row : 0;
+    a->inject += t ? 4 * S : 0;
+    a->part += t ? 4 * S * (rank + S) : 0;
+    a->squares += t ? 4 * S : 0;
+    a->n_tok = a->tok_group = 1;
 }
 
 static void hc_up(struct row_case *c)
@@ -102,7 +123,22 @@ static void hc_up(struct row_case *c)
     case_tolerance(c, inject, 0.5 * mean, SIGMOID_REL(2));
     case_tolerance(c, u, 2 * gate + SUM_ABS(S, 2) + 2 * (RSQRT_REL + DIV_REL), 0);
     case_shape(c, "n_tok %u, n_stream %u, n_embd %u, rank %u%s", T, S, D, rank, last ? ", last" : "");
+    c->n_rows = T;
     case_call(c, &a, sizeof a, (T + rows - 1) / rows * ((D + HC_UP_SPAN - 1) / HC_UP_SPAN));
+}
+
+static void hc_up_alone(struct row_case *c, uint32_t t)
+{
+    struct hc_up_args *a = (void *)c->args;
+    gpu_addr row = t ? 4 * (gpu_addr)a->n_embd : 0, S = a->n_stream, rank = AT(const struct hc_mats, a->hc)->down.n_out;
+    if (t == 0)
+        c->n_items /= (a->n_tok + a->tok_group - 1) / a->tok_group;
+    a->residual += S * row;
+    a->u += row;
+    a->inject += t ? 4 * S : 0;
+    a->part += t ? 4 * S * (rank + S) : 0;
+    a->squares += t ? 4 * S : 0;
+    a->n_tok = a->tok_group = 1;
 }
 
 /* ---- experts ---- */
@@ -243,7 +279,8 @@ static void moe_up(struct row_case *c)
     b->n_embd = block * (1 + case_rnd(c, 1 + 600 / block));
     b->ff = case_size(c, 1, MOE_UP_GRAIN, 1, 50);
     b->gate = case_device_mat(c, "gate", type, common, b->n_embd, b->ff * b->n_expert, &term[0]);
-    b->up = case_device_mat(c, "up", type, common, b->n_embd, b->ff * b->n_expert, &term[1]);
+    bool other = c->round % 4 == 3; /* any common type beside the build's own */
+    b->up = case_device_mat(c, "up", other ? QUANT_F16 : type, common || other, b->n_embd, b->ff * b->n_expert, &term[1]);
     b->gate.rows_per_expert = b->up.rows_per_expert = b->ff;
     float *h = case_f32(c, "h", BUF_OUT, (size_t)n * b->ff);
     struct moe_up_args a = { .block = ADDR(b), .id = ADDR(id), .u = ADDR(case_f32(c, "u", BUF_IN, (size_t)x.n_tok * b->n_embd)), .h = ADDR(h), .n_tok = x.n_tok };
@@ -385,9 +422,22 @@ static void ple_conv(struct row_case *c)
 }
 
 const struct row_cases model_cases[] = {
-    { hc_norm_ref, hc_norm },         { hc_mean_ref, hc_mean },   { hc_combine_ref, hc_combine }, { moe_route_ref, moe_route }, { moe_group_ref, moe_group },
-    { moe_gate_up_ref, moe_gate_up }, { moe_down_ref, moe_down }, { swiglu_ref, swiglu },
-    { hc_down_ref, hc_down }, { hc_up_ref, hc_up }, { moe_up_ref, moe_up }, { moe_mix_ref, moe_mix }, { moe_count_ref, moe_count }, { moe_scatter_ref, moe_scatter }, { moe_sum_ref, moe_sum },
-    { ple_gate_ref, ple_gate },   { ple_conv_ref, ple_conv },
+    { .ref = hc_norm_ref, .build = hc_norm },
+    { .ref = hc_mean_ref, .build = hc_mean },
+    { .ref = hc_combine_ref, .build = hc_combine },
+    { .ref = moe_route_ref, .build = moe_route },
+    { .ref = moe_group_ref, .build = moe_group },
+    { .ref = moe_gate_up_ref, .build = moe_gate_up },
+    { .ref = moe_down_ref, .build = moe_down },
+    { .ref = swiglu_ref, .build = swiglu },
+    { .ref = hc_down_ref, .build = hc_down, .alone = hc_down_alone },
+    { .ref = hc_up_ref, .build = hc_up, .alone = hc_up_alone },
+    { .ref = moe_up_ref, .build = moe_up },
+    { .ref = moe_mix_ref, .build = moe_mix },
+    { .ref = moe_count_ref, .build = moe_count },
+    { .ref = moe_scatter_ref, .build = moe_scatter },
+    { .ref = moe_sum_ref, .build = moe_sum },
+    { .ref = ple_gate_ref, .build = ple_gate },
+    { .ref = ple_conv_ref, .build = ple_conv },
     { 0 },
 };

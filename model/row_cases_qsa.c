@@ -255,12 +255,12 @@ static void attend_merge(struct row_case *c)
 }
 
 const struct row_cases qsa_cases[] = {
-    { qsa_prep_ref, prep },
-    { qsa_pool_ref, pool },
-    { qsa_score_ref, score },
-    { qsa_select_ref, select_ },
-    { qsa_attend_ref, attend },
-    { qsa_attend_part_ref, attend_part },
-    { qsa_attend_merge_ref, attend_merge },
+    { .ref = qsa_prep_ref, .build = prep },
+    { .ref = qsa_pool_ref, .build = pool },
+    { .ref = qsa_score_ref, .build = score },
+    { .ref = qsa_select_ref, .build = select_ },
+    { .ref = qsa_attend_ref, .build = attend },
+    { .ref = qsa_attend_part_ref, .build = attend_part },
+    { .ref = qsa_attend_merge_ref, .build = attend_merge },
     { 0 },
 };

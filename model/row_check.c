@@ -18,7 +18,8 @@ status row_check_open(struct row_check *k, gpu *g, struct err *e)
     k->scratch = malloc(n * sizeof *k->scratch);
     k->sent = pages_alloc(CASE_BYTES);
     k->got = pages_alloc(CASE_BYTES);
-    if (s == OK && (!k->scratch || !k->sent || !k->got))
+    k->batch = pages_alloc(CASE_BYTES);
+    if (s == OK && (!k->scratch || !k->sent || !k->got || !k->batch))
         s = fail(e, ERR_NOMEM, "cases: cannot map %d MiB", CASE_BYTES >> 20);
     if (s == OK)
         s = gpu_cmd_open(g, &k->cmd, 1, k->scratch, CASE_SCRATCH, e);
@@ -32,6 +33,7 @@ void row_check_close(struct row_check *k)
     gpu_cmd_close(&k->cmd);
     if (k->g)
         gpu_free(k->g, &k->mem);
+    pages_free(k->batch, CASE_BYTES);
     pages_free(k->got, CASE_BYTES);
     pages_free(k->sent, CASE_BYTES);
     free(k->scratch);
@@ -154,10 +156,13 @@ static status device_memory(struct row_check *k, struct err *e)
     return gpu_alloc(k->g, &k->mem, size_up(k->c.used, 1 << 20), GPU_MEM_DEVICE, "selftest", e);
 }
 
-/* Runs the call on the device: k->sent goes there, k->got comes back. */
-static status run_on_device(struct row_check *k, const struct row_module *m, uint32_t id, const uint64_t *args, struct err *e)
+/* Runs the call on the device: k->sent, the image as it was built, goes there relocated, and k->got comes back. */
+static status run_on_device(struct row_check *k, const struct row_module *m, uint32_t id, struct err *e)
 {
     const struct row_case *c = &k->c;
+    uint64_t args[GPU_ARGS_MAX / 8];
+    memcpy(args, c->args, sizeof args);
+    case_relocate(c, k->sent, args, k->mem.addr);
     TRY(gpu_write(k->g, k->mem.addr, k->sent, c->used, e));
     gpu_cmd_reset(&k->cmd);
     gpu_record(&k->cmd, m->table, id, args, c->row->args_bytes, c->n_items);
@@ -174,17 +179,60 @@ static status check_items(struct row_check *k, const struct row_module *m, uint3
 {
     struct row_case *c = &k->c;
     struct cpu_scratch scratch = { k->scratch, CASE_SCRATCH };
-    uint64_t args[GPU_ARGS_MAX / 8];
     c->n_items = n_items;
-    memcpy(args, c->args, sizeof args);
     memcpy(k->sent, c->image, c->used);
     case_run(c, c->row->ref, &scratch);
     compare_guards(r, c, k->sent, c->image, "the reference");
-    case_relocate(c, k->sent, args, k->mem.addr);
-    TRY(run_on_device(k, m, id, args, e));
+    TRY(run_on_device(k, m, id, e));
     compare_guards(r, c, k->sent, k->got, "the row");
     compare_outputs(r, c, k->got);
     r->shapes++;
+    return OK;
+}
+
+/* The build for one row that belongs to row `id`, "NAME_r8"; id itself when it is that one or there is none that runs here. */
+static uint32_t build_for_one(const gpu *g, const struct gpu_kernel_table *t, uint32_t id)
+{
+    const char *name = t->row[id].id, *end = strrchr(name, '_');
+    for (uint32_t i = 0; end && i < t->n; i++)
+        if (strncmp(t->row[i].id, name, (size_t)(end - name)) == 0 && strcmp(t->row[i].id + (end - name), "_r1") == 0 && gpu_has(g, t, i))
+            return i;
+    return id;
+}
+
+static void compare_alone(struct row_result *r, const struct row_case *c, const uint8_t *batch)
+{
+    for (uint32_t i = 0; i < c->n_buf; i++) {
+        const struct case_buf *b = &c->buf[i];
+        for (size_t k = 0; (b->kind == BUF_OUT || b->kind == BUF_INOUT) && k < b->bytes / 4; k++) {
+            struct value one = value_at(b->elem, c->image + b->at, k), all = value_at(b->elem, batch + b->at, k);
+            if (one.bits == all.bits)
+                continue;
+            r->ratio = INFINITY;
+            note(r, c, "%s[%zu] is %.9g in the batch and %.9g (other bits) for the row alone", b->name, k, all.x, one.x);
+            return;
+        }
+    }
+}
+
+/* The same case with every row of the batch in a call of its own: what is computed must not depend on the batch, to the bit. */
+static status check_alone(struct row_check *k, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed, struct row_result *r, struct err *e)
+{
+    struct row_case *c = &k->c;
+    uint32_t one = build_for_one(k->g, m->table, id);
+    if (one == id || !case_find(m, id)->alone)
+        return OK;
+    memcpy(k->batch, k->got, c->used);
+    case_build(c, m, id, round, seed);
+    for (uint32_t t = 0; t < c->n_rows; t++) {
+        case_find(m, id)->alone(c, t);
+        memcpy(k->sent, c->image, c->used);
+        TRY(run_on_device(k, m, one, e));
+        for (uint32_t i = 0; i < c->n_buf; i++)
+            if (c->buf[i].kind != BUF_STRUCT)
+                memcpy(c->image + c->buf[i].at, k->got + c->buf[i].at, c->buf[i].bytes);
+    }
+    compare_alone(r, c, k->batch);
     return OK;
 }
 
@@ -198,7 +246,8 @@ status row_check_case(struct row_check *k, const struct row_module *m, uint32_t 
     TRY(device_memory(k, e));
     if (round == 0) /* without items nothing happens */
         TRY(check_items(k, m, id, 0, r, e));
-    return check_items(k, m, id, n, r, e);
+    TRY(check_items(k, m, id, n, r, e));
+    return round < ALONE_ROUNDS ? check_alone(k, m, id, round, seed, r, e) : OK;
 }
 
 status row_check_run(struct row_check *k, const struct row_module *m, uint32_t id, uint32_t n_rounds, uint64_t seed, struct row_result *r, struct err *e)

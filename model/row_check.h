@@ -4,7 +4,7 @@
 
 #include "model/row_cases.h"
 
-enum { ROW_ROUNDS = 42 }; /* sizes repeat after 6, pairs of them after 36 */
+enum { ROW_ROUNDS = 42, ALONE_ROUNDS = 12 }; /* sizes repeat after 6, pairs of them after 36; rows of a batch are run alone in the first ones */
 
 struct row_result {
     uint32_t shapes;     /* cases that were run */
@@ -24,11 +24,12 @@ struct row_check {
     struct gpu_cmd cmd;
     float *scratch;
     uint8_t *sent, *got;  /* the image as the device gets it and as it gives it back */
+    uint8_t *batch;       /* what it gave back for the whole batch, while rows are run alone */
 };
 
 status row_check_open(struct row_check *k, gpu *g, struct err *e);
 void row_check_close(struct row_check *k); /* accepts a half-open one */
-/* One case, added to r; it stays in k->c, with the results of the reference. An error means that the device failed, not that a result is wrong. */
+/* One case, added to r; it stays in k->c, as far as it is input. An error means that the device failed, not that a result is wrong. */
 status row_check_case(struct row_check *k, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed, struct row_result *r, struct err *e);
 /* n_rounds cases of a row. */
 status row_check_run(struct row_check *k, const struct row_module *m, uint32_t id, uint32_t n_rounds, uint64_t seed, struct row_result *r, struct err *e);

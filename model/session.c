@@ -30,13 +30,15 @@ struct session {
     float *tap;
 };
 
-static uint32_t ubatch_of(const struct session_params *p)
-{
-    uint32_t n = p->n_ubatch ? p->n_ubatch : 512;
-    return (uint32_t)size_up(MIN(n, 65536u), GDN_CHUNK);
-}
-
 static bool on_device(const model *m) { return gpu_backend_of(m->gpu) != GPU_CPU; }
+static bool on_matrix(const model *m, const struct session_params *p) { return on_device(m) && !p->precise && gpu_info_of(m->gpu)->matrix; }
+
+/* Rows of a prefill step: a device needs many to read every expert's weights once for several of them */
+static uint32_t ubatch_of(const model *m, const struct session_params *p)
+{
+    uint32_t n = p->n_ubatch ? p->n_ubatch : on_device(m) ? 2048 : 512;
+    return (uint32_t)size_up(MIN(MIN(n, 65536u), p->n_ctx), GDN_CHUNK);
+}
 
 /* The layout of the recurrent state, and of the caches of one layer; counts when the arenas have no memory. */
 static void place_recurrent(const model *m, struct arena *rec, struct layer_state *state, gpu_addr *ple_window, const struct forward *f)
@@ -76,7 +78,7 @@ static void size_session(struct sizes *z, const model *m, const struct session_p
     struct layer_state state[MAX_LAYER];
     gpu_addr ple_window = 0;
     memset(z, 0, sizeof *z);
-    forward_init(&z->f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(p), p->precise || p->kv == KV_F32, on_device(m));
+    forward_init(&z->f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), p->precise || p->kv == KV_F32, on_device(m), on_matrix(m, p));
     place_recurrent(m, &z->recurrent, state, &ple_window, &z->f);
     for (uint32_t il = 0; il < m->shape.n_layer; il++) {
         struct arena kv = { 0 };
@@ -105,8 +107,7 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     size_t gdn = s->n_gdn * (gdn_state_floats(&z.f.gdn) * sizeof(float) - conv);
     plan_add(plan, "model: decoded vectors", m->vectors.capacity, "vectors that are not aligned f32 in the file");
     if (on_device(m))
-        plan_add(plan, "model: device weights", m->upload.total, "%u blocks%s%s%s", m->upload.n_block, m->upload.n_decoded ? ", decoded at load: " : "",
-                 m->upload.decoded, m->upload.n_decoded ? " (no kernel for these types)" : "");
+        plan_add(plan, "model: device weights", m->upload.total, "%u blocks, %u matrices of types without a kernel", m->upload.n_block, m->upload.n_decoded);
     plan_add(plan, "session: K/V", z.kv == SIZE_MAX ? SIZE_MAX : z.kv - pooled, "%u layers x %zu positions, %s", s->n_qsa, p->n_ctx,
              f32 ? "f32" : "f16");
     plan_add(plan, "session: pooled keys", pooled, "%u layers x %u blocks x %u, f32", n_pooled, z.f.cap_blocks, s->idx_dim);
@@ -116,7 +117,8 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     plan_add(plan, "session: layer blocks", z.shared.used, "layer blocks, step block, n-gram rows");
     if (z.logits)
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
-    plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
+    if (!on_device(m))
+        plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
     plan_add(plan, "session: call lists", 3 * z.calls * sizeof(struct gpu_call), "%zu calls each", z.calls);
 }
 
@@ -139,26 +141,45 @@ static size_t free_memory(void)
     return avail;
 }
 
-static status check_plan(const model *m, const struct session_params *p, size_t mem_limit, struct err *e)
+/* Room for a session: on a device its memory, which for one that shares the host's is not more than what the host has left. */
+static size_t room(const model *m)
+{
+    const struct gpu_info *info = gpu_info_of(m->gpu);
+    uint64_t asked, driver;
+    if (!on_device(m))
+        return free_memory();
+    gpu_memory_used(m->gpu, &asked, &driver);
+    size_t left = info->device_bytes - MIN(info->device_bytes, MAX(asked, driver));
+    return info->integrated || info->software ? MIN(left, free_memory()) : left;
+}
+
+/* What a session needs, by the plan. held: what the model has taken of it already. */
+static size_t needed(const model *m, const struct session_params *p, size_t held)
 {
     struct plan plan = { 0 };
     session_plan(m, p, &plan);
-    size_t need = plan_total(&plan), have = mem_limit ? mem_limit : free_memory();
+    size_t total = plan_total(&plan);
+    return total == SIZE_MAX ? total : total - held;
+}
+
+/* A limit is for all that the plan says, free memory for what is still to be taken. */
+static status check_plan(const model *m, const struct session_params *p, size_t mem_limit, struct err *e)
+{
+    size_t held = mem_limit ? 0 : m->vectors.capacity + (m->upload.block ? m->upload.total : 0);
+    size_t need = needed(m, p, held), have = mem_limit ? mem_limit : room(m);
     if (need <= have)
         return OK;
     struct session_params q = *p; /* the largest context that fits, by halving */
     size_t lo = 0, hi = p->n_ctx;
     while (hi - lo > 64) {
         q.n_ctx = lo + (hi - lo) / 2;
-        struct plan half = { 0 };
-        session_plan(m, &q, &half);
-        *(plan_total(&half) <= have ? &lo : &hi) = q.n_ctx;
+        *(needed(m, &q, held) <= have ? &lo : &hi) = q.n_ctx;
     }
     char needs[32], has[32], fits[64] = "and not even a context of 64 fits; try a smaller -ub";
     if (lo)
         snprintf(fits, sizeof fits, "-c %zu would fit", lo);
     return fail(e, ERR_NOMEM, "a context of %zu needs %s, %s %s; %s", p->n_ctx, size_text(needs, need, true),
-                mem_limit ? "--mem-limit is" : "free are", size_text(has, have, false), fits);
+                mem_limit ? "--mem-limit is" : on_device(m) ? "free on the device are" : "free are", size_text(has, have, false), fits);
 }
 
 static struct arena arena_in(const struct gpu_mem *m) { return (struct arena){ .base = AT(uint8_t, m->addr), .capacity = m->bytes }; }
@@ -177,7 +198,7 @@ static status open_memory(session *s, const struct sizes *z, struct err *e)
     s->logits = z->logits ? pages_alloc(z->logits) : NULL;
     if (!s->state || !s->kv || !s->work || (z->logits && !s->logits))
         return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
-    forward_init(&s->f, &m->shape, model_weights(m), s->p.n_ctx, ubatch_of(&s->p), s->p.precise || s->p.kv == KV_F32, on_device(m));
+    forward_init(&s->f, &m->shape, model_weights(m), s->p.n_ctx, ubatch_of(m, &s->p), s->p.precise || s->p.kv == KV_F32, on_device(m), on_matrix(m, &s->p));
     rec = arena_in(&s->recurrent);
     place_recurrent(m, &rec, s->state, &s->ple_window, &s->f);
     for (uint32_t il = 0; il < m->shape.n_layer; il++) {
@@ -200,6 +221,7 @@ static status open_list(session *s, struct gpu_cmd *c, const struct sizes *z, st
 {
     TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)z->calls, s->work, forward_thread_floats(&s->f), e));
     c->shared_delta = s->shared.addr - ADDR(s->shared.host);
+    c->matrix = s->f.matrix;
     return OK;
 }
 

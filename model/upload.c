@@ -33,7 +33,7 @@ static status take(struct walker *k, size_t n, const char *what, gpu_addr *at)
     struct upload *u = k->u;
     n = size_up(n, ALIGN);
     if (n > k->limit)
-        return fail(k->e, ERR_UNSUPPORTED, "%s of %zu MiB is larger than one allocation of this device, %zu MiB", what, n >> 20, k->limit >> 20);
+        return fail(k->e, ERR_UNSUPPORTED, "%s: found %zu bytes, expected at most %zu, the largest allocation of this device", what, n, k->limit);
     if (k->used + n > k->limit) {
         k->used = 0;
         k->block++;
@@ -116,7 +116,7 @@ static status mat(struct walker *k, struct gpu_mat *to, const struct gpu_mat *fr
         type = device_type_of(from->type, true);
     if (from->n_in % 16)
         return fail(k->e, ERR_UNSUPPORTED, "%s: rows of %u weights, the device kernels take multiples of 16", what, from->n_in);
-    if (!k->g && type == DEV_I8)
+    if (!k->g && (type == DEV_I8 || (type == DEV_F32 && from->type != QUANT_F32)))
         note_decoded(k->u, quant_type(from->type)->name);
     to->type = type;
     to->row_bytes = device_row_bytes(type, from->n_in);
@@ -189,6 +189,17 @@ static status walk_moe(struct walker *k, struct moe_weights *to, const struct mo
     return mat(k, &to->shared_scalar, &w->shared_scalar, 1, DEV_COUNT, "ffn_gate_inp_shexp");
 }
 
+static status walk_layer(struct walker *k, struct layer_weights *to, const struct layer_weights *w, const struct shape *s, bool is_qsa)
+{
+    TRY(walk_hc(k, &to->hc_attn, &w->hc_attn, s));
+    TRY(walk_hc(k, &to->hc_ffn, &w->hc_ffn, s));
+    if (is_qsa)
+        TRY(walk_qsa(k, &to->qsa, &w->qsa, s));
+    else
+        TRY(walk_gdn(k, &to->gdn, &w->gdn, s));
+    return walk_moe(k, &to->moe, &w->moe, s);
+}
+
 static status walk(struct walker *k, struct weights *to, const struct weights *w, const struct shape *s)
 {
     TRY(take(k, sizeof iq3s_grid, "a code book", &k->book));
@@ -198,13 +209,10 @@ static status walk(struct walker *k, struct weights *to, const struct weights *w
     TRY(mat(k, &to->output, &w->output, 1, DEV_COUNT, "output"));
     TRY(walk_hc(k, &to->out_hc, &w->out_hc, s));
     for (uint32_t il = 0; il < s->n_layer; il++) {
-        TRY(walk_hc(k, &to->layer[il].hc_attn, &w->layer[il].hc_attn, s));
-        TRY(walk_hc(k, &to->layer[il].hc_ffn, &w->layer[il].hc_ffn, s));
-        if (s->is_qsa[il])
-            TRY(walk_qsa(k, &to->layer[il].qsa, &w->layer[il].qsa, s));
-        else
-            TRY(walk_gdn(k, &to->layer[il].gdn, &w->layer[il].gdn, s));
-        TRY(walk_moe(k, &to->layer[il].moe, &w->layer[il].moe, s));
+        char name[32];
+        snprintf(name, sizeof name, "blk.%u", il);
+        if (walk_layer(k, &to->layer[il], &w->layer[il], s, s->is_qsa[il]) != OK)
+            return fail_in(k->e, name);
     }
     if (s->ple_layer < 0)
         return OK;

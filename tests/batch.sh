@@ -10,6 +10,7 @@ nobody=$(mktemp -d) # for another user: the folders above $dir may be closed to 
 mounted=
 trap '[ -z "$mounted" ] || umount "$mounted"; chmod -R u+rwx "$dir" "$nobody"; rm -rf "$dir" "$nobody"' EXIT
 unset HAYATE_MODEL
+export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null # no Vulkan driver: the cpu is what --backend auto takes; vulkan.sh has the rest
 export LC_ALL=C.UTF-8
 seed=${SEED:-$$}
 RANDOM=$seed

@@ -6,6 +6,7 @@ hayate=$(realpath "$1")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 unset HAYATE_MODEL
+export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null # no Vulkan driver: the cpu is what --backend auto takes; vulkan.sh has the rest
 export LC_ALL=C.UTF-8
 page=tests/data/sample-page.txt
 checks=0 failed=0
@@ -92,13 +93,10 @@ while read -r words; do
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
---backend vulkan
 --backend=hip
---device 0
 --save-state f
 --parallel 2
 --shard 1/2
--dev 0
 --draft 4
 --draft auto
 --draft=2
@@ -130,7 +128,7 @@ LATER
 
 # --- help and version ---
 run --version
-expect 'version' 0 '^hayate [0-9]+\.[0-9]+\.[0-9]+ \(commit .*\), (gcc|clang) .*, backends: cpu' ''
+expect 'version' 0 '^hayate [0-9]+\.[0-9]+\.[0-9]+ \(commit .*\), (gcc|clang) .*, backends: cpu, vulkan, ' ''
 for args in help --help -h 'help run' 'help batch' 'help bench' 'help eval' 'help info' 'help tokenize' 'help split' 'help selftest' 'bench --help' 'info -h'; do
     # shellcheck disable=SC2086
     run $args
@@ -452,6 +450,7 @@ run info --kernels
 expect 'kernels' 0 '^hc_norm +256 +40 +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +0 model/hc_norm.k +-$' ''
 run info --devices
 expect 'devices' 0 '^cpu +[0-9]+ cores' ''
+cp "$dir/out" "$dir/devices"
 run selftest --backend cpu -t 2 hc_mean 'qsa_sc*'
 expect 'selftest' 0 '^hc_mean +reference +[0-9]+ +[0-9]+ .* ok$' ''
 stream out '^qsa_score +base +[0-9]+ +[0-9]+ .* ok$'
@@ -460,9 +459,15 @@ run selftest -q --backend cpu -s 7 hc_mean
 cp "$dir/out" "$dir/seven"
 run selftest -q --backend cpu -s 7 hc_mean
 cmp -s "$dir/out" "$dir/seven" || bad 'the same seed gives other cases'
+if grep -q '^0: ' "$dir/devices"; then # a program that speaks Vulkan on the CPU will do
+    run selftest -q --backend vulkan
+    expect 'selftest on vulkan' 0 '^[0-9]+ passed, 0 failed, ' ''
+fi
 refuse 'no such row' 2 "selftest: no row 'nope'" selftest hc_mean nope
 refuse 'rows to measure' 2 "selftest: --machine runs no rows, found 'hc_mean'" selftest --machine hc_mean
 refuse 'no such backend' 1 'hip: not in this build' selftest --backend hip
+refuse 'no driver' 1 'vulkan: no driver is installed' -q --backend vulkan "$page"
+refuse 'no driver for the device' 1 'vulkan: no driver is installed' -q --device 1 "$page"
 
 echo "e2e: $checks checks, $failed failed"
 [ "$failed" = 0 ]

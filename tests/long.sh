@@ -7,6 +7,7 @@ size=${2:-40000}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 unset HAYATE_MODEL
+export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null # no Vulkan driver: the cpu is what --backend auto takes; vulkan.sh has the rest
 export LC_ALL=C.UTF-8
 checks=0 failed=0
 

@@ -9,6 +9,7 @@ dir=$(mktemp -d "$PWD/build/prefix.XXXXXX")
 nobody=$(mktemp -d) # for another user: the folders above $dir may be closed to others, as /root is
 trap 'chmod -R u+rwx "$dir" "$nobody"; rm -rf "$dir" "$nobody"' EXIT
 unset HAYATE_MODEL
+export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null # no Vulkan driver: the cpu is what --backend auto takes; vulkan.sh has the rest
 export LC_ALL=C.UTF-8
 page=$dir/page
 echo 'head - print the first lines of a file' >"$page"

@@ -379,6 +379,29 @@ static void wrong_norm(const void *args, uint32_t first, uint32_t n, struct cpu_
     }
 }
 
+/* matvec for two rows: with more than one row in the call the last bit of a value is another one, far inside of what the case allows */
+static void unequal_matvec(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *s)
+{
+    const struct matmul_args *a = args;
+    matvec_ref(args, first, n, s);
+    if (first == 0 && a->n_tok > 1)
+        AT(uint32_t, AT(const struct matmul_job, a->job)->y)[0] ^= 1;
+}
+
+static void test_unequal_rows(struct row_check *k)
+{
+    gpu_row_fn fast[GPU_K_COUNT] = { 0 };
+    const struct gpu_kernel_table table = { gpu_kernels.row, { fast, fast, fast }, GPU_K_COUNT };
+    const struct row_module m = { "unequal", &table, gpu_cases };
+    for (int wrong = 0; wrong < 2; wrong++) {
+        struct row_result r;
+        struct err e;
+        fast[K_matvec_NONE_r2] = wrong ? unequal_matvec : NULL;
+        CHECK(row_check_run(k, &m, K_matvec_NONE_r2, ALONE_ROUNDS, seed, &r, &e) == OK);
+        CHECK(row_passed(&r) != wrong && (strstr(r.first, "other bits") != NULL) == wrong);
+    }
+}
+
 static void test_mistakes(struct row_check *k)
 {
     gpu_row_fn fast[MODEL_K_COUNT] = { [K_hc_norm] = wrong_norm };
@@ -426,6 +449,7 @@ int main(void)
         if (isa == ISA_BASE) {
             test_all_rows(&k);
             test_mistakes(&k);
+            test_unequal_rows(&k);
         }
         row_check_close(&k);
         gpu_close(g);

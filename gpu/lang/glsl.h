@@ -79,3 +79,18 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer coh
 #define bf2f(x) uintBitsToFloat(uint(x) << 16)
 #define ubyte(x, i) bitfieldExtract(uint(x), 8 * (i), 8) /* byte i as u32 */
 #define sbyte(x, i) bitfieldExtract(int(x), 8 * (i), 8)  /* byte i as i32 */
+
+#ifdef MATRIX
+/* Matrices of 16 x 16 that a subgroup holds together: f16 operands, f32 sums. Where an element lies is not known. Operands are loaded from SHARED
+ * arrays of u32x4 (8 halves); stride and offset count elements of the array. */
+#define MATRIX_A(name) coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> name
+#define MATRIX_B(name) coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> name
+#define MATRIX_SUM(name) coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> name
+#define matrix_zero(m) m = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0)
+#define matrix_load_rows(m, array, offset, stride) coopMatLoad(m, array, offset, stride, gl_CooperativeMatrixLayoutRowMajor)
+#define matrix_load_columns(m, array, offset, stride) coopMatLoad(m, array, offset, stride, gl_CooperativeMatrixLayoutColumnMajor)
+#define matrix_store_columns(m, array, offset, stride) coopMatStore(m, array, offset, stride, gl_CooperativeMatrixLayoutColumnMajor)
+#define matrix_mad(sum, a, b) sum = coopMatMulAdd(a, b, sum)
+#define matrix_each(i, m) for (int i = 0; i < m.length(); i++)
+#define pack_halves(a, b) packHalf2x16(vec2((a), (b)))
+#endif

@@ -199,6 +199,8 @@ static void look_at(const struct vk_instance *in, VkPhysicalDevice handle, struc
 
 enum { VENDOR_AMD = 0x1002 };
 
+static bool is_software(const struct vk_phys *p) { return p->core.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
+
 /* Place in the order of preference; of two drivers for one AMD device Mesa's comes first. */
 static int preference(const struct vk_phys *p)
 {
@@ -236,16 +238,18 @@ static status list_devices(const struct vk_instance *in, struct vk_phys **list, 
     return OK;
 }
 
-static status choose(struct vk *v, uint32_t index, struct err *e)
+static status choose(struct vk *v, const struct gpu_params *p, struct err *e)
 {
     struct vk_phys *list = NULL;
-    uint32_t n = 0;
+    uint32_t n = 0, index = p->device;
     TRY(list_devices(&v->in, &list, &n, e));
     status s = OK;
     if (index >= n)
         s = fail(e, ERR_DEVICE, "vulkan: there is no device %u, the last one is %u", index, n - 1);
     else if (list[index].refusal[0])
         s = fail(e, ERR_DEVICE, "vulkan: %s cannot be used: %s", list[index].core.deviceName, list[index].refusal);
+    else if (p->no_software && is_software(&list[index]))
+        s = fail(e, ERR_DEVICE, "vulkan: %s computes on the CPU", list[index].core.deviceName);
     else
         v->phys = list[index];
     free(list);
@@ -313,6 +317,7 @@ static void fill_info(struct vk *v, size_t limit)
                                .group_memory = p->core.limits.maxComputeSharedMemorySize,
                                .integrated = p->core.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
                                .matrix = has_matrix(p),
+                               .software = is_software(p),
                                .last_group = p->features.v12.vulkanMemoryModelDeviceScope };
     snprintf(info->name, sizeof info->name, "%s", p->core.deviceName);
     snprintf(info->driver, sizeof info->driver, "%.120s %.120s", p->v12.driverName, p->v12.driverInfo);
@@ -359,9 +364,9 @@ status gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err *e)
     v->base.ops = &vk_ops;
     v->watchdog_ns = (uint64_t)(p->watchdog_s ? p->watchdog_s : WATCHDOG_S) * 1000000000u;
     TRY_OR(out, s, vk_instance_open(&v->in, e));
-    TRY_OR(out, s, choose(v, p->device, e));
+    TRY_OR(out, s, choose(v, p, e));
     /* A device that is the CPU would be kept from its work by a spinning host. */
-    v->spin_ns = v->phys.core.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 0 : SPIN_NS;
+    v->spin_ns = is_software(&v->phys) ? 0 : SPIN_NS;
     TRY_OR(out, s, create_device(v, e));
     fill_info(v, p->alloc_limit);
     TRY_OR(out, s, create_queue_objects(v, e));

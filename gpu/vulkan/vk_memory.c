@@ -108,10 +108,10 @@ static VkResult back_buffer(struct vk *v, struct vk_mem *m, enum use use, uint32
     VkResult r = VK_ERROR_OUT_OF_DEVICE_MEMORY;
     v->f.GetBufferMemoryRequirements(v->dev, m->buffer, &need);
     for (uint32_t left = need.memoryTypeBits; (*type = best_type(v, left, use)) != UINT32_MAX; left &= ~(1u << *type)) {
-        VkMemoryAllocateFlagsInfo flags = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
-                                            .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT };
+        VkMemoryAllocateFlagsInfo with_address = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                                   .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT };
         VkMemoryAllocateInfo info = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                                      .pNext = &flags,
+                                      .pNext = &with_address,
                                       .allocationSize = need.size,
                                       .memoryTypeIndex = *type };
         r = v->f.AllocateMemory(v->dev, &info, NULL, &m->memory);
@@ -254,7 +254,7 @@ static status slot_begin(struct vk *v, struct vk_slot **out, struct err *e)
     if (r != VK_SUCCESS)
         return vk_lose(v, r, "transfer", e);
     vk_barrier(v, s->cb, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_TRANSFER_BIT,
-               VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_2_TRANSFER_BIT,
+               VK_ACCESS_2_SHADER_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_2_TRANSFER_BIT,
                VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT);
     v->next_slot = (v->next_slot + 1) % VK_SLOTS;
     *out = s;

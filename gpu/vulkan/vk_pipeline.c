@@ -12,13 +12,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* Until kernels_bin/ is there: a build without kernels. */
-__attribute__((weak)) const struct kernel_bin *kernel_bin_find(const char *id)
-{
-    (void)id;
-    return NULL;
-}
-
 /* ---- rows ---- */
 
 static const struct kernel_bin *binary_of(const struct gpu_kernel *row)
@@ -55,7 +48,7 @@ bool vk_has(const gpu *g, const struct gpu_kernel *row) { return !hindrance((con
 
 /* ---- pipelines ---- */
 
-static VkResult create_pipeline(struct vk *v, const struct gpu_kernel *row, const struct kernel_bin *b, VkPipeline *out)
+static VkResult create_pipeline(struct vk *v, const struct kernel_bin *b, VkPipeline *out)
 {
     VkShaderModule module = VK_NULL_HANDLE;
     VkShaderModuleCreateInfo code = { .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
@@ -75,7 +68,6 @@ static VkResult create_pipeline(struct vk *v, const struct gpu_kernel *row, cons
                                                     .module = module,
                                                     .pName = "main" },
                                          .layout = v->layout };
-    (void)row;
     r = v->f.CreateComputePipelines(v->dev, v->cache, 1, &info, NULL, out);
     v->f.DestroyShaderModule(v->dev, module, NULL);
     return r;
@@ -120,7 +112,7 @@ status vk_pipeline_of(struct vk *v, const struct gpu_kernel *row, VkPipeline *ou
         return fail(e, ERR_DEVICE, "vulkan: %s: %s", row->id, why);
     if (!reserve_pipelines(v))
         return fail(e, ERR_NOMEM, "vulkan: table of pipelines");
-    VkResult r = create_pipeline(v, row, binary_of(row), out);
+    VkResult r = create_pipeline(v, binary_of(row), out);
     if (r == VK_ERROR_DEVICE_LOST)
         return vk_lose(v, r, row->id, e);
     if (r != VK_SUCCESS)
@@ -138,7 +130,7 @@ struct cache_head {
     uint64_t bytes, hash; /* of what follows */
 };
 static const char cache_magic[8] = "hayvkpc1";
-enum { CACHE_BYTES_MAX = 256 << 20 };
+enum { CACHE_BYTES_MAX = 256 << 20, PATH_ROOM = 4096, NAME_ROOM = 128 };
 
 static void cache_path(const struct vk *v, char *to, size_t room, const char *end)
 {
@@ -163,7 +155,7 @@ static bool data_is_ours(const struct vk *v, const uint8_t *data, size_t n)
 /* The contents of the file, NULL when there are none that can be used. */
 static uint8_t *cache_read(const struct vk *v, size_t *n)
 {
-    char path[4096];
+    char path[PATH_ROOM];
     struct cache_head head;
     uint8_t *data = NULL;
     cache_path(v, path, sizeof path, "");
@@ -185,7 +177,7 @@ static uint8_t *cache_read(const struct vk *v, size_t *n)
 /* Written beside the file and moved over it, so that no reader ever sees a part. What cannot be written is compiled again next time. */
 static void cache_write(const struct vk *v, const uint8_t *data, size_t n)
 {
-    char path[4096], temporary[4096], end[32];
+    char path[PATH_ROOM], temporary[PATH_ROOM], end[32];
     struct cache_head head = { .bytes = n, .hash = XXH3_64bits(data, n) };
     if (head.hash == v->cache_hash)
         return;
@@ -234,6 +226,8 @@ status vk_pipelines_open(struct vk *v, const char *cache_dir, struct err *e)
     VkPipelineLayoutCreateInfo layout = { .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                           .pushConstantRangeCount = 1,
                                           .pPushConstantRanges = &push };
+    if (cache_dir && strlen(cache_dir) >= PATH_ROOM - NAME_ROOM)
+        return fail(e, ERR_IO, "vulkan: the name of the folder for pipelines is too long");
     if (cache_dir && !(v->cache_dir = strdup(cache_dir)))
         return fail(e, ERR_NOMEM, "vulkan: name of the folder for pipelines");
     VkResult r = v->f.CreatePipelineLayout(v->dev, &layout, NULL, &v->layout);

@@ -1,0 +1,46 @@
+/* open_model.c - the model of the command line: opened, copied to the device, and what there is to say about that. */
+#include "model/options.h"
+
+#include <stdio.h>
+
+struct copying {
+    const struct options *o;
+    double t0; /* when the first piece had arrived */
+    size_t first;
+};
+
+/* From here on a signal is seen between two pieces. */
+static bool on_copied(void *ctx, size_t done, size_t total)
+{
+    struct copying *c = ctx;
+    struct console *con = c->o->con;
+    const double mib = 1 << 20;
+    char line[128];
+    *c->o->at_once = 0;
+    if (!c->first) {
+        c->t0 = console_now();
+        c->first = done;
+    }
+    double seconds = console_now() - c->t0, rate = seconds > 0 ? (double)(done - c->first) / seconds : 0;
+    int n = snprintf(line, sizeof line, "weights to the device %.0f/%.0f MiB", (double)done / mib, (double)total / mib);
+    if (rate > 0)
+        snprintf(line + n, sizeof line - (size_t)n, ", %.0f MiB/s, %.0f s left", rate / mib, (double)(total - done) / rate);
+    if (console_status(con, "%s", line))
+        console_note(con, "%s", line);
+    return !*c->o->stop;
+}
+
+status open_model(const struct options *o, model **m, struct err *e)
+{
+    struct copying c = { .o = o };
+    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .progress = on_copied, .progress_ctx = &c };
+    *o->at_once = 1;
+    if (*o->stop) /* it came just before; now it is the second one */
+        raise(*o->stop);
+    status s = model_open(m, o->model_path, &p, e);
+    *o->at_once = 0;
+    console_progress_end(o->con);
+    if (s == OK && model_decoded(*m)) /* as bytes with a scale instead */
+        console_note(o->con, "hayate: types without a kernel for this device, decoded while loading: %s", model_decoded(*m));
+    return s;
+}
