@@ -126,10 +126,12 @@ build/kernels/rows: build/kernels/ktool
 	@$< rows > $@
 # The kernels once more, for the host: a C++ compiler, because the language looks like C++, but C headers only. Subgroups have 32 items as on a GPU
 # under the sanitizers, else 8, the least a kernel must work with.
-HOST_FLAGS = clang -x c++ -std=c++17 -fno-exceptions -fno-rtti -I. -Wall -Wextra -Wno-unused-function -Wno-unused-parameter $(OPT_$(MODE)) -O1 -g1 $(REF) -DLANG_HOST \
-	$(if $(filter asan,$(MODE)),-fno-sanitize=vptr -fno-sanitize=function,-DHOST_SG_SIZE=8)
+SG_release := 8
+SG_asan    := 32
+HOST_FLAGS = clang -x c++ -std=c++17 -fno-exceptions -fno-rtti -I. -Wall -Wextra -Wno-unused-function -Wno-unused-parameter $(OPT_$(MODE)) -O1 -g1 $(REF) -DLANG_HOST -DHOST_SG_SIZE=$(SG_$(MODE)) \
+	$(if $(filter asan,$(MODE)),-fno-sanitize=vptr -fno-sanitize=function)
 $(B)/host/host.a: build/kernels/rows FORCE
-	@$(MAKE) --no-print-directory -f kernels_bin/tool/host.mk all B='$(B)' HOST_CC='$(CC_ALL)' HOST_FLAGS='$(HOST_FLAGS)'
+	@$(MAKE) --no-print-directory -f kernels_bin/tool/host.mk all B='$(B)' SG=$(SG_$(MODE)) HOST_CC='$(CC_ALL)' HOST_FLAGS='$(HOST_FLAGS)'
 build/kernels/ktool: $(wildcard kernels_bin/tool/*.[ch] gpu/*.h */*_args.h */*_kernels.def)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -I. $(WARN) -O2 $(filter %.c,$^) -o $@ -lxxhash

@@ -17,8 +17,14 @@ typedef u64 gpu_addr; /* what argument structs are made of */
 #define STRUCT(name) name
 #define FN static __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
-#define IN_ARRAY(T, name, n) const T(&name)[n]
-#define OUT_ARRAY(T, name, n) T(&name)[n]
+/* u32x4(a, b, c, d): only in front of a parenthesis, so that the names stay types elsewhere */
+#define f32x2(x, y) make_float2(x, y)
+#define f32x4(x, y, z, w) make_float4(x, y, z, w)
+#define u32x2(x, y) make_uint2(x, y)
+#define u32x4(x, y, z, w) make_uint4(x, y, z, w)
+template <typename T, u32 N> using cuda_array = T[N];
+#define IN_ARRAY(T, name, n) const cuda_array<T, n> &name
+#define OUT_ARRAY(T, name, n) cuda_array<T, n> &name
 
 template <typename T> FN T *cuda_at(u64 address, u32 i) { return (T *)(address + u64(i) * sizeof(T)); }
 #define LD(T, address, i) (*cuda_at<const T>(address, i))
@@ -77,3 +83,20 @@ FN u32 f2h(f32 x) { return __half_as_ushort(__float2half_rn(x)); }
 FN f32 bf2f(u32 x) { return as_f32(x << 16); }
 FN u32 ubyte(u32 x, u32 i) { return x >> 8u * i & 255u; }
 FN i32 sbyte(u32 x, u32 i) { return i8(x >> 8u * i); }
+
+#ifdef MATRIX
+#include <mma.h>
+#define MATRIX_A(name) nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, half, nvcuda::wmma::row_major> name
+#define MATRIX_B(name) nvcuda::wmma::fragment<nvcuda::wmma::matrix_b, 16, 16, 16, half, nvcuda::wmma::col_major> name
+struct cuda_sums : nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> {
+    __device__ float &operator[](u32 i) { return x[i]; }
+};
+#define MATRIX_SUM(name) cuda_sums name
+#define matrix_zero(m) nvcuda::wmma::fill_fragment(m, 0.0f)
+#define matrix_load_rows(m, array, offset, stride) nvcuda::wmma::load_matrix_sync(m, (const half *)&array[offset], 8u * (stride))
+#define matrix_load_columns(m, array, offset, stride) nvcuda::wmma::load_matrix_sync(m, (const half *)&array[offset], 8u * (stride))
+#define matrix_store_columns(m, array, offset, stride) nvcuda::wmma::store_matrix_sync(&array[offset], m, stride, nvcuda::wmma::mem_col_major)
+#define matrix_mad(sum, a, b) nvcuda::wmma::mma_sync(sum, a, b, sum)
+#define matrix_each(i, m) UNROLL for (u32 i = 0u; i < (m).num_elements; i++)
+FN u32 pack_halves(f32 a, f32 b) { return f2h(a) | f2h(b) << 16; }
+#endif

@@ -1,8 +1,11 @@
-# host.mk - B/host/host.a: the kernels of all rows compiled for the host (gpu/lang/host.h), and a table of them. Run by the Makefile with B, HOST_CC for C
-# and HOST_FLAGS for kernels.
+# host.mk - B/host/host.a: the kernels of all rows compiled for the host (gpu/lang/host.h), and a table of them. Run by the Makefile with B, HOST_CC for C,
+# HOST_FLAGS for kernels and SG, the size of a subgroup; rows with matrices are written for 32.
 H := $(B)/host
 all: $(H)/host.a
 include kernels_bin/tool/rules.mk
+ifneq ($(SG),32)
+IDS := $(filter-out $(MATRICES),$(IDS))
+endif
 $(H)/host.a: $(IDS:%=$(H)/%.o) $(H)/table.o $(H)/host_run.o
 	@rm -f $@
 	@ar rcs $@ $^
