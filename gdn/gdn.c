@@ -56,9 +56,9 @@ void gdn_record(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_s
     bool fused = phase == GDN_DECODE && gpu_backend_of(c->gpu) != GPU_CPU;
     gpu_matmul(c, fused ? l->step_in : l->in, COUNT_OF(l->in), u, d->n_embd, n_tok);
     if (!fused)
-        CALL(c, gdn_kernels, K_gdn_conv, gdn_width(d), struct gdn_conv_args, .block = gpu_shared(c, &l->block), .raw = s->raw, .out = s->conv,
+        CALL(c, gdn_kernels, K_gdn_conv, gdn_width(d), struct gdn_conv_args, .block = gpu_block(c, &l->block), .raw = s->raw, .out = s->conv,
              .n_tok = n_tok);
-    CALL(c, gdn_kernels, phase == GDN_DECODE ? K_gdn_step : K_gdn_chunk, d->n_v, struct gdn_mix_args, .block = gpu_shared(c, &l->block), .qkv = s->conv,
+    CALL(c, gdn_kernels, phase == GDN_DECODE ? K_gdn_step : K_gdn_chunk, d->n_v, struct gdn_mix_args, .block = gpu_block(c, &l->block), .qkv = s->conv,
          .gate = s->gate, .beta = s->beta, .alpha = s->alpha, .out = s->mixed, .n_tok = n_tok);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_v * d->dim, n_tok);
 }

@@ -10,7 +10,7 @@
  * depend neither on the number of threads nor on the size of the device.
  *
  * Memory comes in two kinds: DEVICE memory belongs to the kernels and is reached from the host by gpu_read and gpu_write only; SHARED memory
- * is small, mapped, and written by the host between submits (layer blocks, the step block, n-gram rows). */
+ * is mapped, and written by the host between submits (the step block, n-gram rows); a device may reach it slowly. */
 #ifndef HAYATE_GPU_GPU_H
 #define HAYATE_GPU_GPU_H
 
@@ -88,8 +88,9 @@ struct gpu_info {
     uint64_t device_bytes, shared_bytes, alloc_limit;
     uint32_t subgroup_min, subgroup_max, subgroup;     /* subgroup: what kernels run with */
     uint32_t group_memory;                             /* bytes of SHARED(...) per group */
-    bool integrated, matrix, last_group;               /* see enum gpu_need */
-    bool software;                                     /* a driver that computes on the CPU, for tests; slower than the cpu backend */
+    bool integrated;
+    bool software;                                     /* a program on the CPU that speaks like a device; slower than the cpu backend */
+    bool matrix, last_group;                           /* see enum gpu_need */
 };
 
 status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e);
@@ -135,7 +136,7 @@ struct gpu_cmd {
     gpu *gpu;
     struct gpu_call *call;
     uint32_t n, cap;
-    gpu_addr shared_delta; /* device address minus host address of the SHARED memory that the calls point into */
+    gpu_addr block_delta;  /* device address minus host address of the layer blocks that the calls point into */
     float *scratch;        /* cpu */
     size_t scratch_n;      /* floats per thread */
     bool matrix;           /* products of many rows may run on matrix units, where the device has them (operands rounded to f16) */
@@ -153,8 +154,8 @@ void gpu_cmd_reset(struct gpu_cmd *c);
 void gpu_record(struct gpu_cmd *c, const struct gpu_kernel_table *t, uint32_t id, const void *args, size_t args_bytes, uint32_t n_items);
 /* The last recorded call does not depend on the one before it: the device may run both at once. */
 void gpu_record_parallel(struct gpu_cmd *c);
-/* Where kernels find a host pointer into the SHARED memory of the list. */
-static inline gpu_addr gpu_shared(const struct gpu_cmd *c, const void *p) { return ADDR(p) + c->shared_delta; }
+/* Where kernels find a layer block that the host knows by p. */
+static inline gpu_addr gpu_block(const struct gpu_cmd *c, const void *p) { return ADDR(p) + c->block_delta; }
 
 /* Runs the list to its end. May be called again with the same list: whatever changes between two steps lives in memory that the
  * kernels read. */

@@ -58,8 +58,16 @@ struct matmul_args {
 /* Rows gemm_*: the same products on matrix units, for many rows of x: operands rounded to f16, sums in f32. Blocks: tiles of GEMM_ROWS output
  * rows, each job rounded up, x tiles of GEMM_TOKENS rows of x, which count faster. n_in a multiple of 32. Items = blocks. */
 #define GEMM_ROWS 128
-#define GEMM_TOKENS 128
+#define GEMM_TOKENS 64
 #define GEMM_DEPTH 32
+
+/* Up to four pieces of memory copied at once, 16 bytes a unit: what the host has written for a step goes to where kernels read it quickly. Items:
+ * units of the longest piece, rounded up to COPY_GRAIN. */
+#define COPY_GRAIN 1024
+struct copy_args {
+    gpu_addr from[4], to[4]; /* aligned to 16 bytes */
+    uint32_t n[4];           /* units; 0: no piece */
+};
 
 /* The step block: what changes from step to step, in memory that the rows read. */
 struct gpu_step {

@@ -43,7 +43,7 @@ static void products(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t 
             build = own ? own : build;
             blocks += (jobs[first + n].w.n_out + height - 1) / height;
         }
-        struct matmul_args a = { .x = x, .job = gpu_shared(c, jobs + first), .x_stride = x_stride, .n_job = n, .n_tok = n_tok };
+        struct matmul_args a = { .x = x, .job = gpu_block(c, jobs + first), .x_stride = x_stride, .n_job = n, .n_tok = n_tok };
         if (matrix) {
             gpu_record(c, &gpu_kernels, K_gemm_NONE + build, &a, sizeof a, blocks * ((n_tok + GEMM_TOKENS - 1) / GEMM_TOKENS));
         } else {
@@ -67,7 +67,7 @@ void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job
     }
     for (uint32_t i = 0; i < n_job; i++)
         items += (uint32_t)size_up(jobs[i].w.n_out, MATMUL_GRAIN);
-    CALL(c, gpu_kernels, K_matmul, items, struct matmul_args, .x = x, .job = gpu_shared(c, jobs), .x_stride = x_stride, .n_job = n_job,
+    CALL(c, gpu_kernels, K_matmul, items, struct matmul_args, .x = x, .job = gpu_block(c, jobs), .x_stride = x_stride, .n_job = n_job,
          .n_tok = n_tok);
 }
 

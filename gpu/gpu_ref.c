@@ -143,6 +143,15 @@ void gemm_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_scr
     }
 }
 
+void copy_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct copy_args *a = args;
+    (void)scratch;
+    for (int i = 0; i < 4; i++)
+        if (first < a->n[i])
+            memcpy(AT(uint8_t, a->to[i]) + 16 * (size_t)first, AT(const uint8_t, a->from[i]) + 16 * (size_t)first, 16 * (size_t)MIN(n, a->n[i] - first));
+}
+
 /* ---- arg-max ---- */
 
 static const struct argmax_best argmax_none = { ARGMAX_NONE, -INFINITY };

@@ -163,7 +163,7 @@ static bool prefill_on(void *ctx, size_t n_done)
 static status prefill(struct engine *en, const struct input *in, const struct watch *w, struct answer *a, struct err *e)
 {
     const struct options *o = en->o;
-    size_t n = in->prompt.n, step = size_up(o->n_ubatch ? o->n_ubatch : 512, 64), n_evaluated = 0;
+    size_t n = in->prompt.n, step = session_n_ubatch(en->s), n_evaluated = 0;
     double t0 = console_now();
     struct prefilling p = { en, w, n, t0 };
     en->prefix.go_on = prefill_on;

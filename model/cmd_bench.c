@@ -205,8 +205,9 @@ static void print_json(const struct bench *b, const struct result *r)
         const char *key;
         json_int_t value;
     } number[] = {
-        { "n_batch", o->n_ubatch ? o->n_ubatch : 512 }, { "n_ubatch", o->n_ubatch ? o->n_ubatch : 512 }, { "n_threads", model_threads(b->m) },
-        { "n_gpu_layers", b->on_cpu ? 0 : model_shape(b->m)->n_layer }, { "n_prompt", (json_int_t)r->n_prompt }, { "n_gen", (json_int_t)r->n_gen }, { "n_depth", (json_int_t)r->n_depth },
+        { "n_batch", (json_int_t)session_n_ubatch(b->s) }, { "n_ubatch", (json_int_t)session_n_ubatch(b->s) },
+        { "n_threads", model_threads(b->m) }, { "n_gpu_layers", b->on_cpu ? 0 : model_shape(b->m)->n_layer },
+        { "n_prompt", (json_int_t)r->n_prompt }, { "n_gen", (json_int_t)r->n_gen }, { "n_depth", (json_int_t)r->n_depth },
     };
     for (size_t i = 0; i < COUNT_OF(number); i++)
         if (b->on_cpu || strcmp(number[i].key, "n_threads") != 0)

@@ -26,13 +26,13 @@ static void mix_fused(struct gpu_cmd *c, struct forward *f, const struct hc_laye
     uint32_t blocks = (h->mats.down.n_out + HC_GRAIN - 1) / HC_GRAIN + (h->mats.inject.n_out > 0), spans = (D + HC_UP_SPAN - 1) / HC_UP_SPAN;
     gpu_addr next = f->residuals[f->residual == f->residuals[0]];
     CALL(c, model_kernels, gpu_rows_build(K_hc_down_r1, 2, n_tok), groups * S * blocks * HC_GRAIN, struct hc_down_args, .residual = f->residual,
-         .residual_out = next, .y = f->pending ? f->y : 0, .inject = f->inject, .gain = h->norm, .hc = gpu_shared(c, &h->mats), .part = f->part,
+         .residual_out = next, .y = f->pending ? f->y : 0, .inject = f->inject, .gain = h->norm, .hc = gpu_block(c, &h->mats), .part = f->part,
          .squares = f->squares, .n_stream = S, .n_embd = D, .n_tok = n_tok, .tok_group = rows);
     if (f->pending)
         f->residual = next;
     f->pending = false;
     CALL(c, model_kernels, gpu_rows_build(K_hc_up_r1, 2, n_tok), groups * spans, struct hc_up_args, .residual = f->residual, .gain = h->norm,
-         .hc = gpu_shared(c, &h->mats), .part = f->part, .squares = f->squares, .u = f->u, .inject = f->inject, .n_stream = S, .n_embd = D,
+         .hc = gpu_block(c, &h->mats), .part = f->part, .squares = f->squares, .u = f->u, .inject = f->inject, .n_stream = S, .n_embd = D,
          .n_tok = n_tok, .tok_group = rows, .eps = f->shape->eps);
 }
 
@@ -71,7 +71,7 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
     const struct shape *s = f->shape;
     uint32_t width = s->n_stream * s->n_embd;
     forward_settle(c, f, n_tok);
-    gpu_matmul(c, f->ple_in, 2, gpu_shared(c, f->ngram), s->ple_head * s->ple_row, n_tok);
+    gpu_matmul(c, f->ple_in, 2, f->ngram_at, s->ple_head * s->ple_row, n_tok);
     CALL(c, model_kernels, K_ple_gate, n_tok * s->n_stream, struct ple_gate_args, .residual = f->residual, .key = f->ple_s.key, .value = f->ple_s.value,
          .norm_key = f->ple_s.norm_key, .norm_query = f->ple_s.norm_query, .norm_conv = f->ple_s.norm_conv, .gv = f->ple_s.gv, .z = f->ple_s.z,
          .n_stream = s->n_stream, .n_embd = s->n_embd, .eps = s->eps);
@@ -83,7 +83,7 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
 static void experts_apart(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
 {
     const struct moe_block *b = &l->moe;
-    gpu_addr block = gpu_shared(c, b);
+    gpu_addr block = gpu_block(c, b);
     uint32_t up = K_moe_up_NONE + 2 * device_build_of(b->gate.type), down = K_moe_mix_NONE + 2 * device_build_of(b->down.type);
     CALL(c, model_kernels, up, n_tok * b->n_used * (uint32_t)size_up(b->ff, MOE_UP_GRAIN), struct moe_up_args, .block = block, .id = f->moe_s.id,
          .u = f->u, .h = f->moe_s.h, .n_tok = n_tok);
@@ -96,7 +96,7 @@ static void experts_apart(struct gpu_cmd *c, const struct forward *f, const stru
 static void experts_grouped(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
 {
     const struct moe_block *b = &l->moe;
-    gpu_addr block = gpu_shared(c, b);
+    gpu_addr block = gpu_block(c, b);
     uint32_t most_active = MIN(b->n_expert, n_tok * b->n_used);
     CALL(c, model_kernels, K_moe_group, 1, struct moe_group_args, .block = block, .id = f->moe_s.id, .weight = f->moe_s.weight, .group = f->moe_s.group,
          .expert = f->moe_s.expert, .start = f->moe_s.start, .row = f->moe_s.row, .share = f->moe_s.share, .cursor = f->moe_s.cursor, .n_tok = n_tok);
@@ -114,7 +114,7 @@ static void experts_on_matrix(struct gpu_cmd *c, const struct forward *f, const 
 {
     const struct moe_block *b = &l->moe;
     uint32_t n_entry = n_tok * b->n_used, tiles = moe_tiles_max(n_entry, MOE_TILE, b->n_expert);
-    struct moe_gemm_args a = { .block = gpu_shared(c, b), .tile = f->moe_s.tile, .n_tile = f->moe_s.n_tile, .start = f->moe_s.start, .row = f->moe_s.row,
+    struct moe_gemm_args a = { .block = gpu_block(c, b), .tile = f->moe_s.tile, .n_tile = f->moe_s.n_tile, .start = f->moe_s.start, .row = f->moe_s.row,
                                .x = f->u, .y = f->moe_s.h, .max_tile = tiles };
     CALL(c, model_kernels, K_moe_count, b->n_expert, struct moe_count_args, .id = f->moe_s.id, .count = f->moe_s.count, .n_entry = n_entry);
     CALL(c, model_kernels, K_swiglu, n_tok, struct swiglu_args, .gate = f->moe_s.shared_gate, .up = f->moe_s.shared_up, .out = f->moe_s.shared_h,
@@ -139,7 +139,7 @@ static void experts_on_matrix(struct gpu_cmd *c, const struct forward *f, const 
 static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
 {
     gpu_matmul(c, l->moe_in, COUNT_OF(l->moe_in), f->u, l->moe.n_embd, n_tok);
-    CALL(c, model_kernels, K_moe_route, n_tok, struct moe_route_args, .block = gpu_shared(c, &l->moe), .logits = f->moe_s.logits, .id = f->moe_s.id,
+    CALL(c, model_kernels, K_moe_route, n_tok, struct moe_route_args, .block = gpu_block(c, &l->moe), .logits = f->moe_s.logits, .id = f->moe_s.id,
          .weight = f->moe_s.weight);
     if (c->matrix && n_tok > DECODE_ROWS && l->moe.n_embd % GEMM_DEPTH == 0 && l->moe.ff % GEMM_DEPTH == 0)
         experts_on_matrix(c, f, l, n_tok);
@@ -149,11 +149,30 @@ static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward
         experts_grouped(c, f, l, n_tok);
 }
 
+/* The step to the device: one call, before everything else */
+static void fetch_step(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
+{
+    const struct shape *s = f->shape;
+    size_t bytes[4] = { sizeof *f->step, n_tok * sizeof *f->ids, (3 + (size_t)n_tok) * s->rope_dim * sizeof(float),
+                        (size_t)n_tok * s->ple_head * s->ple_row * sizeof(float) };
+    struct copy_args a = { .from = { ADDR(f->step), ADDR(f->ids), ADDR(f->rope), ADDR(f->ngram) },
+                           .to = { f->step_at, f->ids_at, f->rope_at, f->ngram_at } };
+    uint32_t longest = 0;
+    for (int i = 0; i < 4; i++) {
+        a.from[i] += f->shared_delta;
+        a.n[i] = (uint32_t)((bytes[i] + 15) / 16);
+        longest = MAX(longest, a.n[i]);
+    }
+    gpu_record(c, &gpu_kernels, K_copy, &a, sizeof a, (uint32_t)size_up(longest, COPY_GRAIN));
+}
+
 void forward_embed(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
 {
     f->residual = f->residuals[0];
     f->pending = false;
-    CALL(c, gpu_kernels, f->device ? K_embed_dev : K_embed, n_tok, struct embed_args, .step = gpu_shared(c, f->step), .table = gpu_shared(c, f->token_embd),
+    if (f->device)
+        fetch_step(c, f, n_tok);
+    CALL(c, gpu_kernels, f->device ? K_embed_dev : K_embed, n_tok, struct embed_args, .step = f->step_at, .table = gpu_block(c, f->token_embd),
          .out = f->residual, .n_stream = f->shape->n_stream);
 }
 
@@ -164,7 +183,7 @@ void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n
         ple(c, f, n_tok);
     mix(c, f, &l->hc_attn, 0, n_tok, phase);
     if (f->shape->is_qsa[il])
-        qsa_record(c, &l->qsa, &f->qsa_s, &f->qsa, gpu_shared(c, f->step), f->u, n_tok);
+        qsa_record(c, &l->qsa, &f->qsa_s, &f->qsa, f->step_at, f->u, n_tok);
     else
         gdn_record(c, &l->gdn, &f->gdn_s, &f->gdn, f->u, n_tok, phase);
     f->pending = true;
@@ -284,22 +303,38 @@ status forward_check_device(const struct shape *s, struct err *e)
     return OK;
 }
 
-void forward_place(struct forward *f, struct arena *shared, struct arena *a, gpu_addr shared_delta, const struct layer_state *state,
-                   gpu_addr ple_window)
+/* What the host writes for a step, and on a device where kernels read it */
+static void place_step(struct forward *f, struct forward_memory *m)
+{
+    const struct shape *s = f->shape;
+    size_t n = f->max_tok, rope = (3 + n) * s->rope_dim, ngram = n * s->ple_head * s->ple_row;
+    f->step = arena_take(&m->shared, 1, sizeof *f->step);
+    f->ids = arena_take(&m->shared, n, sizeof *f->ids);
+    f->rope = arena_take(&m->shared, rope, sizeof(float));
+    f->ngram = arena_take(&m->shared, ngram, sizeof(float));
+    f->inv_freq = arena_take(&m->blocks, s->rope_dim / 2, sizeof(float));
+    f->step_at = ADDR(f->step), f->ids_at = ADDR(f->ids), f->rope_at = ADDR(f->rope), f->ngram_at = ADDR(f->ngram);
+    f->shared_delta = m->shared_delta;
+    if (!f->device)
+        return;
+    f->step_at = ADDR(arena_take(&m->scratch, 1, sizeof *f->step));
+    f->ids_at = ADDR(arena_take(&m->scratch, n, sizeof *f->ids));
+    f->rope_at = ADDR(arena_take(&m->scratch, rope, sizeof(float)));
+    f->ngram_at = ADDR(arena_take(&m->scratch, ngram, sizeof(float)));
+}
+
+void forward_place(struct forward *f, struct forward_memory *m, const struct layer_state *state, gpu_addr ple_window)
 {
     const struct shape *s = f->shape;
     size_t n = f->max_tok, D = s->n_embd, wide = s->n_stream * D, k = s->n_expert_used, E = s->n_expert;
+    struct arena *a = &m->scratch;
 #define FLOATS(count) ADDR(arena_take(a, (count), sizeof(float)))
-    f->layer = arena_take(shared, s->n_layer, sizeof *f->layer);
-    f->out_hc = arena_take(shared, 1, sizeof *f->out_hc);
-    f->head = arena_take(shared, 1, sizeof *f->head);
-    f->ple_in = arena_take(shared, 2, sizeof *f->ple_in);
-    f->token_embd = arena_take(shared, 1, sizeof *f->token_embd);
-    f->step = arena_take(shared, 1, sizeof *f->step);
-    f->ids = arena_take(shared, n, sizeof *f->ids);
-    f->rope = arena_take(shared, (3 + n) * s->rope_dim, sizeof(float));
-    f->inv_freq = arena_take(shared, s->rope_dim / 2, sizeof(float));
-    f->ngram = arena_take(shared, n * s->ple_head * s->ple_row, sizeof(float));
+    f->layer = arena_take(&m->blocks, s->n_layer, sizeof *f->layer);
+    f->out_hc = arena_take(&m->blocks, 1, sizeof *f->out_hc);
+    f->head = arena_take(&m->blocks, 1, sizeof *f->head);
+    f->ple_in = arena_take(&m->blocks, 2, sizeof *f->ple_in);
+    f->token_embd = arena_take(&m->blocks, 1, sizeof *f->token_embd);
+    place_step(f, m);
     f->residuals[0] = f->residuals[1] = FLOATS(n * wide);
     if (f->device) { /* fused calls: few rows */
         f->residuals[1] = FLOATS(DECODE_ROWS * wide);
@@ -354,8 +389,8 @@ void forward_place(struct forward *f, struct arena *shared, struct arena *a, gpu
     if (!a->base)
         return;
     *f->token_embd = f->w->token_embd;
-    f->step->ids = ADDR(f->ids) + shared_delta;
-    f->step->rope = ADDR(f->rope) + shared_delta;
+    f->step->ids = f->ids_at;
+    f->step->rope = f->rope_at;
     for (uint32_t i = 0; i < s->rope_dim / 2; i++)
         f->inv_freq[i] = powf(s->rope_base, -2.0f * (float)i / (float)s->rope_dim);
     for (uint32_t il = 0; il < s->n_layer; il++) {

@@ -45,13 +45,15 @@ struct forward {
     bool matrix;         /* many rows may run on its matrix units */
     bool device;         /* not the cpu: weights in device layouts, few rows in fused calls */
 
-    /* in SHARED memory: written by the host, read by kernels */
+    /* layer blocks: built once by the host, then copied to where kernels read them */
     struct forward_layer *layer; /* [n_layer] */
     struct hc_layer *out_hc;
     struct matmul_job *head;
     struct matmul_job *ple_in;   /* [2]: key, value */
     struct gpu_mat *token_embd;
+    /* SHARED memory: what the host writes for every step. A device copies it to the places *_at first. */
     struct gpu_step *step;
+    gpu_addr step_at, ids_at, rope_at, ngram_at, shared_delta;
     int32_t *ids;        /* [max_tok] */
     float *rope;         /* [3 + max_tok, rope_dim] */
     float *inv_freq;     /* [rope_dim / 2] inverse frequencies of the rope table */
@@ -86,10 +88,15 @@ struct forward {
 void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32, bool device, bool matrix);
 /* ERR_UNSUPPORTED, by name, for a shape outside the bounds of the device kernels. */
 status forward_check_device(const struct shape *s, struct err *e);
-/* Takes SHARED memory from `shared` and scratch from `scratch` (both may only count) and, when they have memory, builds the layer blocks with the
- * state of each layer. Addresses of SHARED memory are host addresses plus shared_delta. */
-void forward_place(struct forward *f, struct arena *shared, struct arena *scratch, gpu_addr shared_delta, const struct layer_state *state,
-                   gpu_addr ple_window);
+/* Memory of a session. Each may only count. */
+struct forward_memory {
+    struct arena blocks;   /* host memory, mirrored for a device */
+    struct arena shared;   /* SHARED memory, by its host addresses */
+    gpu_addr shared_delta; /* device address minus host address of it */
+    struct arena scratch;  /* DEVICE memory */
+};
+/* Takes what is needed and, when there is memory, builds the layer blocks with the state of each layer. */
+void forward_place(struct forward *f, struct forward_memory *m, const struct layer_state *state, gpu_addr ple_window);
 /* Floats of working memory a thread needs. */
 size_t forward_thread_floats(const struct forward *f);
 /* An upper bound of the calls of one step. */

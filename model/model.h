@@ -32,7 +32,7 @@ struct model_params {
 };
 struct session_params {
     size_t n_ctx;       /* positions */
-    uint32_t n_ubatch;  /* rows of a prefill step; rounded up to a multiple of 64. 0: 512 */
+    uint32_t n_ubatch;  /* rows of a prefill step; rounded up to a multiple of 64. 0: 512, on a device 2048 */
     enum kv_type kv;
     bool precise;       /* float32 path: f32 caches, activations never quantised */
 };
@@ -80,6 +80,7 @@ status session_decode(session *s, int32_t id, struct err *e);
 const float *session_logits(const session *s);
 size_t session_n_past(const session *s); /* committed positions, waiting ids included */
 size_t session_n_ctx(const session *s);
+size_t session_n_ubatch(const session *s); /* rows of a prefill step, at most */
 status session_reset(session *s, struct err *e);
 
 /* A mark of the timeline: what is needed to come back to the current position later (recurrent state, windows, hash window; K/V and

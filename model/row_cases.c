@@ -147,50 +147,53 @@ static void random_rows(struct row_case *c, const struct quant_type *t, uint8_t 
         random_block(c, t->id, p + b * t->block_bytes, t->block_bytes);
 }
 
-static float largest(const float *x, size_t n, float most)
+/* One more row of a matrix */
+static void measure(struct weights_size *s, const float *row, uint32_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        most = fmaxf(most, fabsf(x[i]));
-    return most;
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        s->most = fmaxf(s->most, fabsf(row[i]));
+        sum += (double)row[i] * (double)row[i];
+    }
+    s->rms = fmaxf(s->rms, (float)sqrt(sum / n));
 }
 
-struct gpu_mat case_mat(struct row_case *c, const char *name, uint32_t quant_id, uint32_t n_in, uint32_t n_out, float *max)
+struct gpu_mat case_mat(struct row_case *c, const char *name, uint32_t quant_id, uint32_t n_in, uint32_t n_out, struct weights_size *size)
 {
     const struct quant_type *t = quant_type(quant_id);
     size_t row = quant_row_bytes(t, n_in);
     uint8_t *p = add_buf(c, name, BUF_IN, ELEM_U32, row * n_out);
-    float *tmp = malloc(n_in * sizeof *tmp), most = 0;
+    float *tmp = malloc(n_in * sizeof *tmp);
     assert(tmp && n_in % t->block_len == 0);
+    *size = (struct weights_size){ 0 };
     random_rows(c, t, p, n_in, n_out);
     for (uint32_t r = 0; r < n_out; r++) {
         t->decode(p + r * row, tmp, n_in);
-        most = largest(tmp, n_in, most);
+        measure(size, tmp, n_in);
     }
     free(tmp);
-    if (max)
-        *max = most;
     return (struct gpu_mat){ .data = ADDR(p), .row_bytes = row, .type = quant_id, .n_in = n_in, .n_out = n_out };
 }
 
-struct gpu_mat case_device_mat(struct row_case *c, const char *name, uint32_t quant_id, bool common, uint32_t n_in, uint32_t n_out, float *term)
+struct gpu_mat case_device_mat(struct row_case *c, const char *name, uint32_t quant_id, bool common, uint32_t n_in, uint32_t n_out, struct weights_size *size)
 {
     const struct quant_type *t = quant_type(quant_id);
     uint32_t type = device_type_of(quant_id, common);
     size_t row = device_row_bytes(type, n_in);
     uint8_t *p = add_buf(c, name, BUF_IN, ELEM_U32, row * n_out), *src = malloc(quant_row_bytes(t, n_in));
-    float *tmp = malloc(n_in * sizeof *tmp), most = 0;
+    float *tmp = malloc(n_in * sizeof *tmp);
     struct gpu_mat w = { .data = ADDR(p), .row_bytes = row, .type = type, .n_in = n_in, .n_out = n_out };
     assert(src && tmp && n_in % t->block_len == 0 && n_in % 16 == 0);
+    *size = (struct weights_size){ 0 };
     for (uint32_t r = 0; r < n_out; r++) {
         random_rows(c, t, src, n_in, 1);
         device_pack_row(type, quant_id, src, p + r * row, n_in, tmp);
         device_unpack_row(type, p + r * row, tmp, n_in);
-        most = largest(tmp, n_in, most);
+        measure(size, tmp, n_in);
     }
     free(src), free(tmp);
     if (type == DEV_IQ3_S)
         w.book = ADDR(memcpy(add_buf(c, "book", BUF_IN, ELEM_U32, sizeof iq3s_grid), iq3s_grid, sizeof iq3s_grid));
-    *term = 3 * most;
     return w;
 }
 

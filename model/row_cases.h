@@ -60,11 +60,14 @@ float *case_f32(struct row_case *c, const char *name, enum buf_kind kind, size_t
 uint16_t *case_f16(struct row_case *c, const char *name, enum buf_kind kind, size_t n);
 uint32_t *case_u32(struct row_case *c, const char *name, enum buf_kind kind, size_t n);
 void *case_struct(struct row_case *c, const char *name, size_t bytes); /* zeroed */
-/* A random matrix in a format of the file; n_in a multiple of its block. max: set to its largest |weight| unless NULL. */
-struct gpu_mat case_mat(struct row_case *c, const char *name, uint32_t quant_id, uint32_t n_in, uint32_t n_out, float *max);
-/* The same in the layout of devices, which both the kernel and its reference read. common: only layouts that every build reads. term: set to what
- * a weight's parts are below, three times the largest weight: a device multiplies scale * q and min apart. */
-struct gpu_mat case_device_mat(struct row_case *c, const char *name, uint32_t quant_id, bool common, uint32_t n_in, uint32_t n_out, float *term);
+/* How large weights are, for tolerances: the largest one, and the largest root mean square of a row */
+struct weights_size {
+    float most, rms;
+};
+/* A random matrix in a format of the file; n_in a multiple of its block. */
+struct gpu_mat case_mat(struct row_case *c, const char *name, uint32_t quant_id, uint32_t n_in, uint32_t n_out, struct weights_size *size);
+/* The same in the layout of devices, which both the kernel and its reference read. common: only layouts that every build reads. */
+struct gpu_mat case_device_mat(struct row_case *c, const char *name, uint32_t quant_id, bool common, uint32_t n_in, uint32_t n_out, struct weights_size *size);
 /* A file type for a matrix that the row's build reads (-DTYPE), mostly the one it is made for; *common says how to pack it. Blocks of at most
  * max_block weights, unless the build's own has more. */
 uint32_t case_weight_type(struct row_case *c, uint32_t max_block, bool *common);
@@ -89,6 +92,13 @@ void case_shape(struct row_case *c, const char *fmt, ...) __attribute__((format(
 #define RMS_REL(n) (0.5 * SUM_REL(n) + RSQRT_REL + DIV_REL + 4 * U)
 /* sigmoid(x), silu(x) for |x| <= m, relative, when x itself is exact */
 #define SIGMOID_REL(m) (EXP_REL(m) + DIV_REL + 2 * U)
+
+/* A device multiplies scale * q and min apart, so what it adds up is larger than the weights, at most three times. */
+#define DEVICE_TERM(size) (3 * (double)(size).most)
+/* A product of n weights with uniform values, three standard deviations: 3 rms sqrt(n / 3). What rounding both operands to f16 (unit roundoff 2^-11) adds to
+ * it: errors of 0.8 2^-11 of each term, rms, that add up at random; six standard deviations. */
+#define PRODUCT_SIZE(n, size) (1.8 * sqrt(n) * (double)(size).rms)
+#define F16_ABS(n, size) (3 * sqrt(n) * 0x1p-11 * (double)(size).rms)
 
 /* ---- tables ---- */
 

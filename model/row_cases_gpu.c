@@ -13,11 +13,12 @@ static void embed(struct row_case *c)
     uint32_t n_tok = case_size(c, 0, 4, 1, 9), n_in = block * (1 + case_rnd(c, 5)), n_vocab = 1 + case_rnd(c, 40), n_stream = 1 + case_rnd(c, 5);
     struct gpu_step *step = case_struct(c, "step", sizeof *step);
     struct gpu_mat *table = case_struct(c, "matrix", sizeof *table);
+    struct weights_size size;
     float *out = case_f32(c, "out", BUF_OUT, (size_t)n_tok * n_stream * n_in);
     uint32_t *ids = case_u32(c, "ids", BUF_IN, n_tok);
     for (uint32_t t = 0; t < n_tok; t++)
         ids[t] = case_rnd(c, n_vocab);
-    *table = case_mat(c, "table", type, n_in, n_vocab, NULL);
+    *table = case_mat(c, "table", type, n_in, n_vocab, &size);
     *step = (struct gpu_step){ .ids = ADDR(ids), .n_tok = n_tok };
     struct embed_args a = { .step = ADDR(step), .table = ADDR(table), .out = ADDR(out), .n_stream = n_stream };
     case_shape(c, "%s, n_tok %u, n_stream %u, n_in %u", quant_type(type)->name, n_tok, n_stream, n_in);
@@ -33,34 +34,39 @@ static void embed_dev(struct row_case *c)
     uint32_t n_tok = case_size(c, 0, 4, 1, 9), n_in = block * (1 + case_rnd(c, 1 + 700 / block)), n_vocab = 1 + case_rnd(c, 40), n_stream = 1 + case_rnd(c, 5);
     struct gpu_step *step = case_struct(c, "step", sizeof *step);
     struct gpu_mat *table = case_struct(c, "matrix", sizeof *table);
-    float term, *out = case_f32(c, "out", BUF_OUT, (size_t)n_tok * n_stream * n_in);
+    struct weights_size size;
+    float *out = case_f32(c, "out", BUF_OUT, (size_t)n_tok * n_stream * n_in);
     uint32_t *ids = case_u32(c, "ids", BUF_IN, n_tok);
     for (uint32_t t = 0; t < n_tok; t++)
         ids[t] = case_rnd(c, n_vocab);
-    *table = case_device_mat(c, "table", type, c->round % 3 == 0, n_in, n_vocab, &term);
+    *table = case_device_mat(c, "table", type, c->round % 3 == 0, n_in, n_vocab, &size);
     *step = (struct gpu_step){ .ids = ADDR(ids), .n_tok = n_tok };
     struct embed_args a = { .step = ADDR(step), .table = ADDR(table), .out = ADDR(out), .n_stream = n_stream };
-    case_tolerance(c, out, SUM_ABS(1, term), 0); /* scale * q + min in one rounding or two, the scale itself a product */
+    case_tolerance(c, out, SUM_ABS(1, DEVICE_TERM(size)), 0); /* scale * q + min in one rounding or two, the scale itself a product */
     case_shape(c, "%s, n_tok %u, n_stream %u, n_in %u", quant_type(type)->name, n_tok, n_stream, n_in);
     case_call(c, &a, sizeof a, n_tok);
 }
 
-/* One job of a matvec call. Its tolerance: as in matmul; for ACT_CONV the products, whose error is e, go through a convolution of n_taps. */
-static struct matmul_job device_job(struct row_case *c, uint32_t type, bool common, uint32_t n_in, uint32_t n_out, uint32_t n_tok, bool conv)
+enum product { PLAIN, CONV, MATRIX };
+/* One job of a matvec or gemm call. Its tolerance: as in matmul; for CONV the products, whose error is e, go through a convolution of n_taps; on
+ * MATRIX units operands are f16. */
+static struct matmul_job device_job(struct row_case *c, uint32_t type, bool common, uint32_t n_in, uint32_t n_out, uint32_t n_tok, enum product kind)
 {
-    float term;
+    bool conv = kind == CONV;
+    struct weights_size size;
     uint32_t stride = n_out + case_rnd(c, 3);
-    struct matmul_job j = { .w = case_device_mat(c, "w", type, common, n_in, n_out, &term), .y_stride = stride, .act = conv ? ACT_CONV : case_rnd(c, 4),
+    struct matmul_job j = { .w = case_device_mat(c, "w", type, common, n_in, n_out, &size), .y_stride = stride, .act = conv ? ACT_CONV : case_rnd(c, 4),
                             .scale = 0.25f, .n_taps = conv ? 2 + case_rnd(c, 3) : 0 };
     float *y = case_f32(c, "y", BUF_OUT, (size_t)(n_tok - 1) * stride + n_out);
-    double e = 0.25 * SUM_ABS(n_in, term), size = fmax(1, 0.25 * 2 * sqrt(n_in) * term); /* of a product: six standard deviations */
+    double e = 0.25 * SUM_ABS(n_in, DEVICE_TERM(size)), largest = fmax(1, 2 * 0.25 * PRODUCT_SIZE(n_in, size)); /* into a window of at most 1 */
     j.y = ADDR(y);
+    e += kind == MATRIX ? 0.25 * F16_ABS(n_in, size) : 0;
     if (conv) {
         float *window = case_f32(c, "window", BUF_INOUT, (size_t)(j.n_taps - 1) * n_out);
         j.window = ADDR(window);
         j.taps = ADDR(case_f32(c, "taps", BUF_IN, (size_t)n_out * j.n_taps));
         case_tolerance(c, window, e, 0);
-        e = j.n_taps * e + SUM_ABS(j.n_taps, size);
+        e = j.n_taps * e + SUM_ABS(j.n_taps, largest);
     }
     case_tolerance(c, y, 1.1 * e, SIGMOID_REL(8));
     return j;
@@ -78,7 +84,7 @@ static void matvec(struct row_case *c)
     for (uint32_t j = 0; j < n_job; j++) {
         uint32_t n_out = case_size(c, 1 + j, MATVEC_GRAIN, 1, 70);
         bool other = j % 2 && c->round % 2; /* jobs of a call may differ in type */
-        job[j] = device_job(c, other ? QUANT_F16 : type, common || other, n_in, n_out, n_tok, conv && j == 0);
+        job[j] = device_job(c, other ? QUANT_F16 : type, common || other, n_in, n_out, n_tok, conv && j == 0 ? CONV : PLAIN);
         blocks += (n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
     }
     float *x = case_f32(c, "x", BUF_IN, (size_t)n_tok * stride);
@@ -105,6 +111,23 @@ static void matvec_alone(struct row_case *c, uint32_t t)
     a->n_tok = a->tok_group = 1;
 }
 
+static void gemm(struct row_case *c)
+{
+    bool common;
+    uint32_t type = case_weight_type(c, 256, &common), block = MAX((uint32_t)GEMM_DEPTH, quant_type(type)->block_len), n_job = 1 + case_rnd(c, 2), blocks = 0;
+    uint32_t n_tok = case_size(c, 0, GEMM_TOKENS, 1, 200), n_in = block * (1 + case_rnd(c, 1 + 400 / block)), stride = n_in + 4 * case_rnd(c, 3);
+    struct matmul_job *job = case_struct(c, "jobs", n_job * sizeof *job);
+    for (uint32_t j = 0; j < n_job; j++) {
+        uint32_t n_out = case_size(c, 1 + j, GEMM_ROWS, 1, j ? 40 : 200);
+        job[j] = device_job(c, type, common, n_in, n_out, n_tok, MATRIX);
+        blocks += (n_out + GEMM_ROWS - 1) / GEMM_ROWS;
+    }
+    struct matmul_args a = { .x = ADDR(case_f32(c, "x", BUF_IN, (size_t)(n_tok - 1) * stride + n_in)), .job = ADDR(job), .x_stride = stride, .n_job = n_job,
+                             .n_tok = n_tok };
+    case_shape(c, "%s%s, n_tok %u, n_in %u, %u jobs, n_out %u", quant_type(type)->name, common ? " (common)" : "", n_tok, n_in, n_job, job[0].w.n_out);
+    case_call(c, &a, sizeof a, blocks * ((n_tok + GEMM_TOKENS - 1) / GEMM_TOKENS));
+}
+
 static void matmul(struct row_case *c)
 {
     uint32_t type = types[c->round % COUNT_OF(types)], block = quant_type(type)->block_len, n_tok = case_size(c, 0, 4, 1, 10);
@@ -112,11 +135,12 @@ static void matmul(struct row_case *c)
     uint32_t n_out[2] = { case_size(c, 1, MATMUL_GRAIN, 1, 70), 1 + case_rnd(c, 5) }, items = 0;
     struct matmul_job *job = case_struct(c, "jobs", 2 * sizeof *job);
     for (int j = 0; j < 2; j++) {
-        float most, *y = case_f32(c, j ? "y1" : "y0", BUF_OUT, (size_t)n_tok * n_out[j]);
-        job[j] = (struct matmul_job){ .w = case_mat(c, j ? "w1" : "w0", type, n_in, n_out[j], &most), .y = ADDR(y), .y_stride = n_out[j],
+        struct weights_size size;
+        float *y = case_f32(c, j ? "y1" : "y0", BUF_OUT, (size_t)n_tok * n_out[j]);
+        job[j] = (struct matmul_job){ .w = case_mat(c, j ? "w1" : "w0", type, n_in, n_out[j], &size), .y = ADDR(y), .y_stride = n_out[j],
                                       .act = case_rnd(c, 4), .scale = 0.25f };
         /* the slope of every activation is at most 1.1; its own error counts up to |x| = 8, beyond which it is flat or the identity */
-        case_tolerance(c, y, 1.1 * 0.25 * SUM_ABS(n_in, most), job[j].act == ACT_NONE ? U : SIGMOID_REL(8));
+        case_tolerance(c, y, 1.1 * 0.25 * SUM_ABS(n_in, (double)size.most), job[j].act == ACT_NONE ? U : SIGMOID_REL(8));
         items += (uint32_t)size_up(n_out[j], MATMUL_GRAIN);
     }
     float *x = case_f32(c, "x", BUF_IN, (size_t)n_tok * stride);
@@ -176,6 +200,7 @@ const struct row_cases gpu_cases[] = {
     { .ref = embed_ref, .build = embed },
     { .ref = embed_dev_ref, .build = embed_dev },
     { .ref = matvec_ref, .build = matvec, .alone = matvec_alone },
+    { .ref = gemm_ref, .build = gemm },
     { .ref = matmul_ref, .build = matmul },
     { .ref = argmax_part_ref, .build = argmax_part },
     { .ref = argmax_ref, .build = argmax },

@@ -44,8 +44,8 @@ static void hc_combine(struct row_case *c)
     case_call(c, &a, sizeof a, T * S);
 }
 
-/* The matrices of a mixer, every second time each of a type of its own; term as in case_device_mat. Widths are multiples of 16 and of the blocks. */
-static struct hc_mats *hc_mats(struct row_case *c, uint32_t S, uint32_t *D, uint32_t *rank, bool last, float term[3])
+/* The matrices of a mixer, every second time each of a type of its own. Widths are multiples of 16 and of the blocks. */
+static struct hc_mats *hc_mats(struct row_case *c, uint32_t S, uint32_t *D, uint32_t *rank, bool last, struct weights_size size[3])
 {
     struct hc_mats *m = case_struct(c, "hc", sizeof *m);
     bool common;
@@ -57,10 +57,10 @@ static struct hc_mats *hc_mats(struct row_case *c, uint32_t S, uint32_t *D, uint
     }
     *D = block * MAX(1u, *D / block);
     *rank = block * MAX(1u, *rank / block);
-    m->down = case_device_mat(c, "down", type[0], true, S * *D, *rank, &term[0]);
-    m->inject = case_device_mat(c, "inject mat", type[1], true, S * *D, last ? 1 : S, &term[1]);
+    m->down = case_device_mat(c, "down", type[0], true, S * *D, *rank, &size[0]);
+    m->inject = case_device_mat(c, "inject mat", type[1], true, S * *D, last ? 1 : S, &size[1]);
     m->inject.n_out = last ? 0 : S;
-    m->up = case_device_mat(c, "up", type[2], true, *rank, S * *D, &term[2]);
+    m->up = case_device_mat(c, "up", type[2], true, *rank, S * *D, &size[2]);
     return m;
 }
 
@@ -68,8 +68,8 @@ static void hc_down(struct row_case *c)
 {
     uint32_t rows = case_define(c, "ROWS", 1), T = case_size(c, 0, rows, 1, 2 * rows + 1), S = 1 + case_rnd(c, 4), D = 16 + case_rnd(c, 700), rank = 16 + case_rnd(c, 100);
     bool last = c->round % 3 == 2, first = c->round % 4 == 3; /* the final mixer injects nothing; into the first nothing is injected */
-    float term[3];
-    struct hc_mats *m = hc_mats(c, S, &D, &rank, last, term);
+    struct weights_size size[3];
+    struct hc_mats *m = hc_mats(c, S, &D, &rank, last, size);
     size_t n = (size_t)T * S * D;
     float *out = case_f32(c, "residual_out", BUF_OUT, n), *part = case_f32(c, "part", BUF_OUT, (size_t)T * S * (rank + S));
     float *squares = case_f32(c, "squares", BUF_OUT, (size_t)T * S), *y = case_f32(c, "y", BUF_IN, (size_t)T * D);
@@ -79,7 +79,7 @@ static void hc_down(struct row_case *c)
     uint32_t blocks = (rank + HC_GRAIN - 1) / HC_GRAIN + !last;
     case_tolerance(c, out, SUM_ABS(1, 2), 0);  /* |R'| <= 2 */
     case_tolerance(c, squares, 0, SUM_REL(D) + 4 * U);
-    case_tolerance(c, part, SUM_ABS(D + 3, 2 * fmax(term[0], term[1])), 0);
+    case_tolerance(c, part, SUM_ABS(D + 3, 2 * fmax(DEVICE_TERM(size[0]), DEVICE_TERM(size[1]))), 0);
     case_shape(c, "n_tok %u, n_stream %u, n_embd %u, rank %u%s%s", T, S, D, rank, first ? ", first" : "", last ? ", last" : "");
     c->n_rows = T;
     case_call(c, &a, sizeof a, (T + rows - 1) / rows * S * blocks * HC_GRAIN);
@@ -104,8 +104,8 @@ static void hc_up(struct row_case *c)
 {
     uint32_t rows = case_define(c, "ROWS", 1), T = case_size(c, 0, rows, 1, 2 * rows + 1), S = 1 + case_rnd(c, 4), D = 16 + case_rnd(c, 300), rank = 16 + case_rnd(c, 369);
     bool last = c->round % 3 == 2;
-    float term[3];
-    struct hc_mats *m = hc_mats(c, S, &D, &rank, last, term);
+    struct weights_size size[3];
+    struct hc_mats *m = hc_mats(c, S, &D, &rank, last, size);
     float *squares = case_f32(c, "squares", BUF_IN, (size_t)T * S), *part = case_f32(c, "part", BUF_IN, (size_t)T * S * (rank + S));
     float *u = case_f32(c, "u", BUF_OUT, (size_t)T * D), *inject = case_f32(c, "inject", BUF_OUT, (size_t)T * S);
     for (size_t i = 0; i < (size_t)T * S; i++) /* 1 / rms of 1 to 2 */
@@ -119,7 +119,7 @@ static void hc_up(struct row_case *c)
     /* mean: a mean of S terms of at most 2, each with the error of 1 / rms. low = silu(mean). A product with Wu has rank terms; the errors of low
      * in it add up at random; the slope of a sigmoid is at most 1/4. u: a mean of gates times R / rms of at most 2. */
     double mean = SUM_ABS(S, 2) + 2 * (RSQRT_REL + DIV_REL), low = 1.1 * mean + 2 * SIGMOID_REL(2);
-    double gate = 0.25 * (SUM_ABS(rank, 2 * term[2]) + 3 * sqrt(rank) * term[2] * low) + SIGMOID_REL(8);
+    double gate = 0.25 * (SUM_ABS(rank, 2 * DEVICE_TERM(size[2])) + 3 * sqrt(rank) * (double)size[2].rms * low) + SIGMOID_REL(8);
     case_tolerance(c, inject, 0.5 * mean, SIGMOID_REL(2));
     case_tolerance(c, u, 2 * gate + SUM_ABS(S, 2) + 2 * (RSQRT_REL + DIV_REL), 0);
     case_shape(c, "n_tok %u, n_stream %u, n_embd %u, rank %u%s", T, S, D, rank, last ? ", last" : "");
@@ -217,12 +217,12 @@ static struct grouped grouped(struct row_case *c, const struct experts *x)
     return g;
 }
 
-/* h = silu(g) * v: each product is a sum of n terms of at most w, itself below 2 sqrt(n) w (uniform values: six standard deviations); the error of
- * one is multiplied by the other, and by the slope of silu, below 1.1 */
-static void product_tolerance(struct row_case *c, const float *h, uint32_t n, double w)
+/* h = silu(g) * v, two products of n terms: the error e of one (six standard deviations or more) is multiplied by the other (three), and by the slope of
+ * silu, below 1.1. */
+static void product_tolerance(struct row_case *c, const float *h, uint32_t n, const struct weights_size size[2], double e)
 {
-    double size = 2 * sqrt(n) * w;
-    case_tolerance(c, h, 2.1 * SUM_ABS(n, w) * size, SIGMOID_REL(fmin(size, 8)));
+    double largest = fmax(PRODUCT_SIZE(n, size[0]), PRODUCT_SIZE(n, size[1]));
+    case_tolerance(c, h, 2.1 * e * largest, SIGMOID_REL(fmin(2 * largest, 8)));
 }
 
 static void moe_gate_up(struct row_case *c)
@@ -230,17 +230,17 @@ static void moe_gate_up(struct row_case *c)
     struct experts x = experts(c, 13);
     struct moe_block *b = x.b;
     uint32_t n_entry = x.n_tok * b->n_used;
-    float most[2];
+    struct weights_size size[2];
     b->n_embd = 32 * (1 + case_rnd(c, 4));
     b->ff = case_size(c, 1, MOE_GRAIN, 1, 96);
-    b->gate = case_mat(c, "gate", QUANT_Q8_0, b->n_embd, b->ff * b->n_expert, &most[0]);
-    b->up = case_mat(c, "up", QUANT_Q8_0, b->n_embd, b->ff * b->n_expert, &most[1]);
+    b->gate = case_mat(c, "gate", QUANT_Q8_0, b->n_embd, b->ff * b->n_expert, &size[0]);
+    b->up = case_mat(c, "up", QUANT_Q8_0, b->n_embd, b->ff * b->n_expert, &size[1]);
     b->gate.rows_per_expert = b->up.rows_per_expert = b->ff;
     struct grouped g = grouped(c, &x);
     float *h = case_f32(c, "h", BUF_OUT, (size_t)n_entry * b->ff);
     struct moe_gate_up_args a = { .block = ADDR(b), .group = ADDR(g.group), .expert = ADDR(g.expert), .start = ADDR(g.start), .row = ADDR(g.row), .h = ADDR(h),
                                   .u = ADDR(case_f32(c, "u", BUF_IN, (size_t)x.n_tok * b->n_embd)) };
-    product_tolerance(c, h, b->n_embd, fmax(most[0], most[1]));
+    product_tolerance(c, h, b->n_embd, size, SUM_ABS(b->n_embd, fmax(size[0].most, size[1].most)));
     case_shape(c, "n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u", x.n_tok, b->n_expert, b->n_used, b->n_embd, b->ff);
     case_call(c, &a, sizeof a, MIN(b->n_expert, n_entry) * (uint32_t)size_up(b->ff, MOE_GRAIN));
 }
@@ -250,11 +250,11 @@ static void moe_down(struct row_case *c)
     struct experts x = experts(c, 13);
     struct moe_block *b = x.b;
     uint32_t n_entry = x.n_tok * b->n_used;
-    float most[2];
+    struct weights_size size[2];
     b->n_embd = case_size(c, 1, MOE_GRAIN, 1, 130);
     b->ff = 32 * (1 + case_rnd(c, 3)), b->shared_ff = 32 * (1 + case_rnd(c, 3));
-    b->down = case_mat(c, "down", QUANT_Q5_1, b->ff, b->n_embd * b->n_expert, &most[0]);
-    b->shared_down = case_mat(c, "shared_down", QUANT_Q8_0, b->shared_ff, b->n_embd, &most[1]);
+    b->down = case_mat(c, "down", QUANT_Q5_1, b->ff, b->n_embd * b->n_expert, &size[0]);
+    b->shared_down = case_mat(c, "shared_down", QUANT_Q8_0, b->shared_ff, b->n_embd, &size[1]);
     struct grouped g = grouped(c, &x);
     float *y = case_f32(c, "y", BUF_OUT, (size_t)x.n_tok * b->n_embd);
     struct moe_down_args a = { .block = ADDR(b), .group = ADDR(g.group), .expert = ADDR(g.expert), .start = ADDR(g.start), .row = ADDR(g.row),
@@ -262,7 +262,8 @@ static void moe_down(struct row_case *c)
                                .shared_h = ADDR(case_f32(c, "shared_h", BUF_IN, (size_t)x.n_tok * b->shared_ff)),
                                .shared_gate = ADDR(case_f32(c, "shared_gate", BUF_IN, x.n_tok)), .y = ADDR(y), .n_tok = x.n_tok };
     /* n_used products times shares that add up to 2 at most, the shared one times a gate of at most 1, and the sum of them all */
-    case_tolerance(c, y, 2 * SUM_ABS(b->ff, most[0]) + SUM_ABS(b->shared_ff, most[1]) + SUM_ABS(b->n_used + 1, 2 * sqrt(b->ff) * fmax(most[0], most[1])), 0);
+    case_tolerance(c, y, 2 * SUM_ABS(b->ff, (double)size[0].most) + SUM_ABS(b->shared_ff, (double)size[1].most) +
+                             2 * SUM_ABS(b->n_used + 1, fmax(PRODUCT_SIZE(b->ff, size[0]), PRODUCT_SIZE(b->shared_ff, size[1]))), 0);
     case_shape(c, "n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u, shared %u", x.n_tok, b->n_expert, b->n_used, b->n_embd, b->ff, b->shared_ff);
     case_call(c, &a, sizeof a, b->n_embd);
 }
@@ -273,18 +274,19 @@ static void moe_up(struct row_case *c)
     struct moe_block *b = x.b;
     bool common;
     uint32_t type = case_weight_type(c, 256, &common), block = MAX(16u, (uint32_t)quant_type(type)->block_len), n = x.n_tok * b->n_used;
-    float term[2], *weight = case_f32(c, "weight", BUF_IN, n);
+    struct weights_size size[2];
+    float *weight = case_f32(c, "weight", BUF_IN, n);
     uint32_t *id = case_u32(c, "id", BUF_IN, n);
     random_choice(c, &x, id, weight);
     b->n_embd = block * (1 + case_rnd(c, 1 + 600 / block));
     b->ff = case_size(c, 1, MOE_UP_GRAIN, 1, 50);
-    b->gate = case_device_mat(c, "gate", type, common, b->n_embd, b->ff * b->n_expert, &term[0]);
+    b->gate = case_device_mat(c, "gate", type, common, b->n_embd, b->ff * b->n_expert, &size[0]);
     bool other = c->round % 4 == 3; /* any common type beside the build's own */
-    b->up = case_device_mat(c, "up", other ? QUANT_F16 : type, common || other, b->n_embd, b->ff * b->n_expert, &term[1]);
+    b->up = case_device_mat(c, "up", other ? QUANT_F16 : type, common || other, b->n_embd, b->ff * b->n_expert, &size[1]);
     b->gate.rows_per_expert = b->up.rows_per_expert = b->ff;
     float *h = case_f32(c, "h", BUF_OUT, (size_t)n * b->ff);
     struct moe_up_args a = { .block = ADDR(b), .id = ADDR(id), .u = ADDR(case_f32(c, "u", BUF_IN, (size_t)x.n_tok * b->n_embd)), .h = ADDR(h), .n_tok = x.n_tok };
-    product_tolerance(c, h, b->n_embd, fmax(term[0], term[1]));
+    product_tolerance(c, h, b->n_embd, size, SUM_ABS(b->n_embd, fmax(DEVICE_TERM(size[0]), DEVICE_TERM(size[1]))));
     case_shape(c, "%s%s, n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u", quant_type(type)->name, common ? " (common)" : "", x.n_tok, b->n_expert, b->n_used,
                b->n_embd, b->ff);
     case_call(c, &a, sizeof a, (b->ff + MOE_UP_GRAIN - 1) / MOE_UP_GRAIN * n * MOE_UP_GRAIN);
@@ -296,7 +298,8 @@ static void moe_mix(struct row_case *c)
     struct moe_block *b = x.b;
     bool common, shared_common = true;
     uint32_t type = case_weight_type(c, 256, &common), block = MAX(16u, (uint32_t)quant_type(type)->block_len), n = x.n_tok * b->n_used;
-    float term[2], *weight = case_f32(c, "weight", BUF_IN, n);
+    struct weights_size size[2];
+    float *weight = case_f32(c, "weight", BUF_IN, n);
     uint32_t *id = case_u32(c, "id", BUF_IN, n), shared_type = c->round % 2 ? type : QUANT_Q8_0;
     random_choice(c, &x, id, weight);
     if (c->round % 2)
@@ -304,15 +307,16 @@ static void moe_mix(struct row_case *c)
     b->ff = block * (1 + case_rnd(c, 1 + 300 / block));
     b->shared_ff = MAX(32u, block) * (1 + case_rnd(c, 3));
     b->n_embd = case_size(c, 1, MOE_MIX_GRAIN, 1, 70);
-    b->down = case_device_mat(c, "down", type, common, b->ff, b->n_embd * b->n_expert, &term[0]);
-    b->shared_down = case_device_mat(c, "shared_down", shared_type, shared_common, b->shared_ff, b->n_embd, &term[1]);
+    b->down = case_device_mat(c, "down", type, common, b->ff, b->n_embd * b->n_expert, &size[0]);
+    b->shared_down = case_device_mat(c, "shared_down", shared_type, shared_common, b->shared_ff, b->n_embd, &size[1]);
     float *y = case_f32(c, "y", BUF_OUT, (size_t)x.n_tok * b->n_embd);
     struct moe_mix_args a = { .block = ADDR(b), .id = ADDR(id), .weight = ADDR(weight), .h = ADDR(case_f32(c, "h", BUF_IN, (size_t)n * b->ff)), .y = ADDR(y),
                               .gate = ADDR(case_f32(c, "gate", BUF_IN, (size_t)x.n_tok * b->shared_ff)),
                               .up = ADDR(case_f32(c, "up", BUF_IN, (size_t)x.n_tok * b->shared_ff)),
                               .scalar = ADDR(case_f32(c, "scalar", BUF_IN, x.n_tok)), .n_tok = x.n_tok };
     /* one sum over all slots, shares of at most 2 / n_used, and the shared product, whose terms have the error of silu */
-    case_tolerance(c, y, SUM_ABS(b->ff * b->n_used, 2.0 * term[0] / b->n_used) + SUM_ABS(b->shared_ff, term[1]) + sqrt(b->shared_ff) * term[1] * SIGMOID_REL(1), 0);
+    case_tolerance(c, y, SUM_ABS(b->ff * b->n_used, 2 * DEVICE_TERM(size[0]) / b->n_used) + SUM_ABS(b->shared_ff, DEVICE_TERM(size[1])) +
+                             PRODUCT_SIZE(b->shared_ff, size[1]) * SIGMOID_REL(1), 0);
     case_shape(c, "%s%s and %s, n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u, shared %u", quant_type(type)->name, common ? " (common)" : "",
                quant_type(shared_type)->name, x.n_tok, b->n_expert, b->n_used, b->n_embd, b->ff, b->shared_ff);
     case_call(c, &a, sizeof a, x.n_tok * ((b->n_embd + MOE_MIX_GRAIN - 1) / MOE_MIX_GRAIN) * MOE_MIX_GRAIN);
@@ -346,6 +350,75 @@ static void moe_scatter(struct row_case *c)
                                   .n_tile = ADDR(case_u32(c, "n_tile", BUF_OUT, 1)), .n_tok = T, .n_used = k, .n_expert = E, .tile_size = size };
     case_shape(c, "n_tok %u, n_expert %u, n_used %u, tiles of %u", T, E, k, size);
     case_call(c, &a, sizeof a, E);
+}
+
+/* Entries sorted by expert and cut in tiles for the matrix units, as moe_scatter leaves them; part of the arguments */
+static struct moe_gemm_args tiles(struct row_case *c, const struct experts *x)
+{
+    uint32_t E = x->b->n_expert, n = x->n_tok * x->b->n_used, id[200 * 4], entry_of[200 * 4], count[16] = { 0 };
+    float weight[200 * 4], share[200 * 4];
+    random_choice(c, x, id, weight);
+    for (uint32_t i = 0; i < n; i++)
+        count[id[i]]++;
+    struct moe_gemm_args a = { .block = ADDR(x->b), .max_tile = moe_tiles_max(n, MOE_TILE, E) };
+    uint32_t *start = case_u32(c, "start", BUF_IN, E + 1), *row = case_u32(c, "row", BUF_IN, n), *n_tile = case_u32(c, "n_tile", BUF_IN, 1);
+    uint32_t *tile = case_u32(c, "tile", BUF_IN, 2 * (size_t)a.max_tile);
+    struct moe_scatter_args s = { .id = ADDR(id), .weight = ADDR(weight), .count = ADDR(count), .start = ADDR(start), .row = ADDR(row), .share = ADDR(share),
+                                  .entry_of = ADDR(entry_of), .tile = ADDR(tile), .n_tile = ADDR(n_tile), .n_tok = x->n_tok, .n_used = x->b->n_used,
+                                  .n_expert = E, .tile_size = MOE_TILE };
+    moe_scatter_ref(&s, 0, E, NULL);
+    a.start = ADDR(start), a.row = ADDR(row), a.n_tile = ADDR(n_tile), a.tile = ADDR(tile);
+    return a;
+}
+
+/* Few experts, so that some have more than a tile of entries */
+static struct experts crowd(struct row_case *c)
+{
+    struct experts x = { case_struct(c, "block", sizeof *x.b), case_size(c, 0, MOE_TILE, 1, 150) };
+    x.b->n_expert = 1 + case_rnd(c, 6);
+    x.b->n_used = 1 + case_rnd(c, MIN(x.b->n_expert, 4u));
+    return x;
+}
+
+static void moe_gemm_up(struct row_case *c)
+{
+    struct experts x = crowd(c);
+    struct moe_block *b = x.b;
+    bool common;
+    uint32_t type = case_weight_type(c, 256, &common), block = MAX((uint32_t)GEMM_DEPTH, quant_type(type)->block_len), n = x.n_tok * b->n_used;
+    struct weights_size size[2];
+    b->n_embd = block * (1 + case_rnd(c, 1 + 200 / block));
+    b->ff = case_size(c, 1, MOE_PAIRS, 1, 100);
+    b->gate = case_device_mat(c, "gate", type, common, b->n_embd, b->ff * b->n_expert, &size[0]);
+    b->up = case_device_mat(c, "up", type, common, b->n_embd, b->ff * b->n_expert, &size[1]);
+    b->gate.rows_per_expert = b->up.rows_per_expert = b->ff;
+    struct moe_gemm_args a = tiles(c, &x);
+    float *h = case_f32(c, "h", BUF_OUT, (size_t)n * b->ff);
+    a.x = ADDR(case_f32(c, "u", BUF_IN, (size_t)x.n_tok * b->n_embd)), a.y = ADDR(h);
+    product_tolerance(c, h, b->n_embd, size, SUM_ABS(b->n_embd, fmax(DEVICE_TERM(size[0]), DEVICE_TERM(size[1]))) +
+                                                 fmax(F16_ABS(b->n_embd, size[0]), F16_ABS(b->n_embd, size[1])));
+    case_shape(c, "%s%s, n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u", quant_type(type)->name, common ? " (common)" : "", x.n_tok, b->n_expert, b->n_used,
+               b->n_embd, b->ff);
+    case_call(c, &a, sizeof a, (b->ff + MOE_PAIRS - 1) / MOE_PAIRS * a.max_tile);
+}
+
+static void moe_gemm_down(struct row_case *c)
+{
+    struct experts x = crowd(c);
+    struct moe_block *b = x.b;
+    bool common;
+    uint32_t type = case_weight_type(c, 256, &common), block = MAX((uint32_t)GEMM_DEPTH, quant_type(type)->block_len), n = x.n_tok * b->n_used;
+    struct weights_size size;
+    b->ff = block * (1 + case_rnd(c, 1 + 200 / block));
+    b->n_embd = case_size(c, 1, GEMM_ROWS, 1, 140);
+    b->down = case_device_mat(c, "down", type, common, b->ff, b->n_embd * b->n_expert, &size);
+    struct moe_gemm_args a = tiles(c, &x);
+    float *y = case_f32(c, "y", BUF_OUT, (size_t)n * b->n_embd);
+    a.x = ADDR(case_f32(c, "h", BUF_IN, (size_t)n * b->ff)), a.y = ADDR(y);
+    case_tolerance(c, y, SUM_ABS(b->ff, DEVICE_TERM(size)) + F16_ABS(b->ff, size), 0);
+    case_shape(c, "%s%s, n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u", quant_type(type)->name, common ? " (common)" : "", x.n_tok, b->n_expert, b->n_used,
+               b->n_embd, b->ff);
+    case_call(c, &a, sizeof a, (b->n_embd + GEMM_ROWS - 1) / GEMM_ROWS * a.max_tile);
 }
 
 static void moe_sum(struct row_case *c)
@@ -434,6 +507,8 @@ const struct row_cases model_cases[] = {
     { .ref = hc_up_ref, .build = hc_up, .alone = hc_up_alone },
     { .ref = moe_up_ref, .build = moe_up },
     { .ref = moe_mix_ref, .build = moe_mix },
+    { .ref = moe_gemm_up_ref, .build = moe_gemm_up },
+    { .ref = moe_gemm_down_ref, .build = moe_gemm_down },
     { .ref = moe_count_ref, .build = moe_count },
     { .ref = moe_scatter_ref, .build = moe_scatter },
     { .ref = moe_sum_ref, .build = moe_sum },

@@ -12,8 +12,9 @@ struct session {
     model *m;
     struct session_params p;
     /* recurrent: what a mark copies. kv: one per layer, indexed by position, so going back needs no copy. scratch: dead between steps.
-     * shared: what the host writes and kernels read. */
-    struct gpu_mem recurrent, *kv, scratch, shared; /* kv [n_layer] */
+     * shared: what the host writes for every step. blocks: layer blocks, here and where kernels read them. */
+    struct gpu_mem recurrent, *kv, scratch, shared, blocks; /* kv [n_layer] */
+    void *host_blocks;
     float *logits;             /* [max_logits, n_vocab] on the host; on the cpu the very memory that the head writes */
     float *work;               /* cpu: working memory of the threads */
     size_t work_bytes;
@@ -69,7 +70,8 @@ static void place_kv(const model *m, const struct session_params *p, struct aren
 
 /* Everything that is known before allocating. */
 struct sizes {
-    struct arena recurrent, shared, scratch;
+    struct arena recurrent;
+    struct forward_memory m;
     size_t kv, thread_bytes, calls, logits;
     struct forward f;
 };
@@ -86,7 +88,7 @@ static void size_session(struct sizes *z, const model *m, const struct session_p
         if (!size_add(z->kv, kv.used, &z->kv))
             z->kv = SIZE_MAX;
     }
-    forward_place(&z->f, &z->shared, &z->scratch, 0, NULL, 0);
+    forward_place(&z->f, &z->m, NULL, 0);
     z->thread_bytes = 0;
     if (!on_device(m) && !size_mul(forward_thread_floats(&z->f) * sizeof(float), model_threads(m), &z->thread_bytes))
         z->thread_bytes = SIZE_MAX;
@@ -113,8 +115,9 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     plan_add(plan, "session: pooled keys", pooled, "%u layers x %u blocks x %u, f32", n_pooled, z.f.cap_blocks, s->idx_dim);
     plan_add(plan, "session: GDN state", gdn, "%u layers x %u heads x %u x %u, f32", s->n_gdn, s->gdn_v_head, s->gdn_dim, s->gdn_dim);
     plan_add(plan, "session: windows", z.recurrent.used - gdn, "short convolutions, n-gram path, index keys of the open block");
-    plan_add(plan, "session: scratch", z.scratch.used, "ubatch %u", z.f.max_tok);
-    plan_add(plan, "session: layer blocks", z.shared.used, "layer blocks, step block, n-gram rows");
+    plan_add(plan, "session: scratch", z.m.scratch.used, "ubatch %u", z.f.max_tok);
+    plan_add(plan, "session: step", z.m.shared.used, "ids, rope table, n-gram rows");
+    plan_add(plan, "session: layer blocks", z.m.blocks.used * (on_device(m) ? 2 : 1), on_device(m) ? "on the host and on the device" : "");
     if (z.logits)
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
     if (!on_device(m))
@@ -187,16 +190,19 @@ static struct arena arena_in(const struct gpu_mem *m) { return (struct arena){ .
 static status open_memory(session *s, const struct sizes *z, struct err *e)
 {
     model *m = s->m;
-    struct arena shared, rec, scratch;
+    struct forward_memory mem = { 0 };
+    struct arena rec;
     TRY(gpu_alloc(m->gpu, &s->recurrent, z->recurrent.used, GPU_MEM_DEVICE, "session state", e));
-    TRY(gpu_alloc(m->gpu, &s->scratch, z->scratch.used, GPU_MEM_DEVICE, "session scratch", e));
-    TRY(gpu_alloc(m->gpu, &s->shared, z->shared.used, GPU_MEM_SHARED, "session layer blocks", e));
+    TRY(gpu_alloc(m->gpu, &s->scratch, z->m.scratch.used, GPU_MEM_DEVICE, "session scratch", e));
+    TRY(gpu_alloc(m->gpu, &s->shared, z->m.shared.used, GPU_MEM_SHARED, "session step", e));
+    TRY(gpu_alloc(m->gpu, &s->blocks, z->m.blocks.used, GPU_MEM_DEVICE, "session layer blocks", e));
+    s->host_blocks = on_device(m) ? calloc(1, z->m.blocks.used) : s->blocks.host;
     s->state = calloc(m->shape.n_layer, sizeof *s->state);
     s->kv = calloc(m->shape.n_layer, sizeof *s->kv);
     s->work = pages_alloc(z->thread_bytes);
     s->work_bytes = z->thread_bytes;
     s->logits = z->logits ? pages_alloc(z->logits) : NULL;
-    if (!s->state || !s->kv || !s->work || (z->logits && !s->logits))
+    if (!s->state || !s->kv || !s->work || !s->host_blocks || (z->logits && !s->logits))
         return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
     forward_init(&s->f, &m->shape, model_weights(m), s->p.n_ctx, ubatch_of(m, &s->p), s->p.precise || s->p.kv == KV_F32, on_device(m), on_matrix(m, &s->p));
     rec = arena_in(&s->recurrent);
@@ -209,9 +215,13 @@ static status open_memory(session *s, const struct sizes *z, struct err *e)
         kv = arena_in(&s->kv[il]);
         place_kv(m, &s->p, &kv, il, &s->state[il], &s->f);
     }
-    shared = (struct arena){ .base = s->shared.host, .capacity = s->shared.bytes };
-    scratch = arena_in(&s->scratch);
-    forward_place(&s->f, &shared, &scratch, s->shared.addr - ADDR(s->shared.host), s->state, s->ple_window);
+    mem.blocks = (struct arena){ .base = s->host_blocks, .capacity = s->blocks.bytes };
+    mem.shared = (struct arena){ .base = s->shared.host, .capacity = s->shared.bytes };
+    mem.shared_delta = s->shared.addr - ADDR(s->shared.host);
+    mem.scratch = arena_in(&s->scratch);
+    forward_place(&s->f, &mem, s->state, s->ple_window);
+    if (on_device(m))
+        TRY(gpu_write(m->gpu, s->blocks.addr, s->host_blocks, s->blocks.bytes, e));
     if (!z->logits)
         s->logits = AT(float, s->f.logits);
     return OK;
@@ -220,7 +230,7 @@ static status open_memory(session *s, const struct sizes *z, struct err *e)
 static status open_list(session *s, struct gpu_cmd *c, const struct sizes *z, struct err *e)
 {
     TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)z->calls, s->work, forward_thread_floats(&s->f), e));
-    c->shared_delta = s->shared.addr - ADDR(s->shared.host);
+    c->block_delta = s->blocks.addr - ADDR(s->host_blocks);
     c->matrix = s->f.matrix;
     return OK;
 }
@@ -270,6 +280,9 @@ void session_close(session *s)
     gpu_free(s->m->gpu, &s->recurrent);
     gpu_free(s->m->gpu, &s->scratch);
     gpu_free(s->m->gpu, &s->shared);
+    if (on_device(s->m))
+        free(s->host_blocks);
+    gpu_free(s->m->gpu, &s->blocks);
     free(s->kv);
     free(s->state);
     free(s);
@@ -432,6 +445,7 @@ status session_decode(session *s, int32_t id, struct err *e)
 const float *session_logits(const session *s) { return s->logits; }
 size_t session_n_past(const session *s) { return s->n_past + s->n_pending; }
 size_t session_n_ctx(const session *s) { return s->p.n_ctx; }
+size_t session_n_ubatch(const session *s) { return s->f.max_tok; }
 void session_tap(session *s, float *layers) { s->tap = layers; }
 
 status session_profile(session *s, bool decode, session_profile_fn fn, void *ctx, struct err *e)

@@ -97,7 +97,7 @@ void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
                 uint32_t n_tok)
 {
     const struct qsa_block *b = &l->block;
-    gpu_addr block = gpu_shared(c, b);
+    gpu_addr block = gpu_block(c, b);
     gpu_matmul(c, l->in, b->budget ? 5 : 3, u, d->n_embd, n_tok);
     CALL(c, qsa_kernels, K_qsa_prep, n_tok, struct qsa_prep_args, .block = block, .step = step, .qg = s->qg, .k = s->k, .v = s->v, .iq = s->iq);
     if (b->budget) {

@@ -62,3 +62,17 @@ FN void put_chunk(u32 r, u32 part, IN_ARRAY(f32, w, 16), IN_ARRAY(f32, sm, 2), I
             }                                                                                                                     \
         }                                                                                                                         \
     }
+
+/* Stores a sum: element (row i, column j) to y[(column0 + j) * stride + row0 + i]. Whole matrices go straight to memory; at the edges what is outside
+ * of rows x columns is left out. */
+#define STORE_SUM(m, y, stride, row0, column0, rows, columns)                                                                     \
+    if ((row0) + 16u <= (rows) && (column0) + 16u <= (columns)) {                                                                 \
+        matrix_store_columns_at(m, OFF(y, column0, 4ul * (stride)), row0, stride);                                                \
+    } else {                                                                                                                      \
+        matrix_store_columns(m, bounce, SG_ID * 256u, 16u);                                                                       \
+        sync_subgroup();                                                                                                          \
+        for (u32 e_ = SG_LANE; e_ < 256u; e_ += SG_SIZE)                                                                          \
+            if ((row0) + e_ % 16u < (rows) && (column0) + e_ / 16u < (columns))                                                   \
+                ST(f32, OFF(y, (column0) + e_ / 16u, 4ul * (stride)), (row0) + e_ % 16u, bounce[SG_ID * 256u + e_]);              \
+        sync_subgroup();                                                                                                          \
+    }
