@@ -83,6 +83,9 @@ kernels: build/kernels/ktool ## recompile the GPU kernels whose source changed; 
 	@$(MAKE) --no-print-directory -f kernels_bin/tool/kernels.mk all
 	@kernels_bin/tool/manifest.sh && test ! -f build/kernels/failed
 
+cuda-cubins: build/kernels/rows ## build/cuda/ID.cubin of every kernel, for an NVIDIA GPU of kind sm_90; needs nvcc
+	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/cuda.mk all
+
 install: hayate              ## copy the program to DESTDIR/PREFIX/bin
 	install -D -m 755 build/release/hayate $(DESTDIR)$(PREFIX)/bin/hayate
 uninstall:                   ## remove it from there
@@ -90,7 +93,7 @@ uninstall:                   ## remove it from there
 clean:                       ## remove everything built
 	rm -rf build hayate
 help:                        ## this list
-	@awk -F ':.*## ' '/^[a-z ]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z -]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
 dev-packages:
 	@command -v $(CC) >/dev/null || tests/need.sh gcc libc6-dev
 	@tests/need.sh $(DEV)
@@ -123,10 +126,12 @@ build/kernels/rows: build/kernels/ktool
 	@$< rows > $@
 # The kernels once more, for the host: a C++ compiler, because the language looks like C++, but C headers only. Subgroups have 32 items as on a GPU
 # under the sanitizers, else 8, the least a kernel must work with.
-HOST_FLAGS = clang -x c++ -std=c++17 -fno-exceptions -fno-rtti -I. -Wall -Wextra -Wno-unused-function -Wno-unused-parameter $(OPT_$(MODE)) -O1 -g1 $(REF) -DLANG_HOST \
-	$(if $(filter asan,$(MODE)),-fno-sanitize=vptr -fno-sanitize=function,-DHOST_SG_SIZE=8)
+SG_release := 8
+SG_asan    := 32
+HOST_FLAGS = clang -x c++ -std=c++17 -fno-exceptions -fno-rtti -I. -Wall -Wextra -Wno-unused-function -Wno-unused-parameter $(OPT_$(MODE)) -O1 -g1 $(REF) -DLANG_HOST -DHOST_SG_SIZE=$(SG_$(MODE)) \
+	$(if $(filter asan,$(MODE)),-fno-sanitize=vptr -fno-sanitize=function)
 $(B)/host/host.a: build/kernels/rows FORCE
-	@$(MAKE) --no-print-directory -f kernels_bin/tool/host.mk all B='$(B)' HOST_CC='$(CC_ALL)' HOST_FLAGS='$(HOST_FLAGS)'
+	@$(MAKE) --no-print-directory -f kernels_bin/tool/host.mk all B='$(B)' SG=$(SG_$(MODE)) HOST_CC='$(CC_ALL)' HOST_FLAGS='$(HOST_FLAGS)'
 build/kernels/ktool: $(wildcard kernels_bin/tool/*.[ch] gpu/*.h */*_args.h */*_kernels.def)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -I. $(WARN) -O2 $(filter %.c,$^) -o $@ -lxxhash
@@ -167,5 +172,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels install uninstall clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint fuzz kernels cuda-cubins install uninstall clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)

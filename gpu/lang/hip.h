@@ -23,8 +23,14 @@ typedef i8 int8_t;
 #define STRUCT(name) name
 #define FN static inline __attribute__((device, always_inline))
 #define UNROLL _Pragma("unroll")
-#define IN_ARRAY(T, name, n) const T(&name)[n]
-#define OUT_ARRAY(T, name, n) T(&name)[n]
+/* u32x4(a, b, c, d): only in front of a parenthesis, so that the names stay types elsewhere */
+#define f32x2(x, y) (f32x2{ x, y })
+#define f32x4(x, y, z, w) (f32x4{ x, y, z, w })
+#define u32x2(x, y) (u32x2{ x, y })
+#define u32x4(x, y, z, w) (u32x4{ x, y, z, w })
+template <typename T, u32 N> using hip_array = T[N];
+#define IN_ARRAY(T, name, n) const hip_array<T, n> &name
+#define OUT_ARRAY(T, name, n) hip_array<T, n> &name
 
 #define GLOBAL __attribute__((address_space(1)))
 #define CONSTANT __attribute__((address_space(4))) /* read by scalar loads; nothing that a kernel reads by FIELD changes while it runs */
@@ -136,3 +142,25 @@ FN u32 f2h(f32 x) { return __builtin_bit_cast(u16, (_Float16)x); }
 FN f32 bf2f(u32 x) { return as_f32(x << 16); }
 FN u32 ubyte(u32 x, u32 i) { return x >> 8u * i & 255u; }
 FN i32 sbyte(u32 x, u32 i) { return i8(x >> 8u * i); }
+
+#ifdef MATRIX
+/* Lane l holds row l % 16 of A or column l % 16 of B, so the two halves of the wave hold the same; element i of a sum is row 2 i + l / 16, column
+ * l % 16. Rows and columns of operands are 16 halves, two elements of the array. */
+typedef _Float16 hip_halves __attribute__((ext_vector_type(16)));
+typedef float hip_sums __attribute__((ext_vector_type(8)));
+struct hip_two {
+    u32x4 low, high;
+};
+#define MATRIX_A(name) hip_halves name
+#define MATRIX_B(name) hip_halves name
+#define MATRIX_SUM(name) hip_sums name
+#define matrix_zero(m) m = 0.0f
+#define HIP_LOAD(m, array, at) m = __builtin_bit_cast(hip_halves, hip_two{ array[at], array[(at) + 1u] })
+#define matrix_load_rows(m, array, offset, stride) HIP_LOAD(m, array, (offset) + LID % 16u * (stride))
+#define matrix_load_columns(m, array, offset, stride) HIP_LOAD(m, array, (offset) + LID % 16u * (stride))
+#define matrix_store_columns(m, array, offset, stride) \
+    UNROLL for (u32 i_ = 0u; i_ < 8u; i_++) array[(offset) + LID % 16u * (stride) + 2u * i_ + SG_LANE / 16u] = m[i_]
+#define matrix_mad(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, sum)
+#define matrix_each(i, m) UNROLL for (u32 i = 0u; i < 8u; i++)
+FN u32 pack_halves(f32 a, f32 b) { return f2h(a) | f2h(b) << 16; }
+#endif

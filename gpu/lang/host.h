@@ -19,8 +19,14 @@ typedef u64 gpu_addr; /* what argument structs are made of */
 #define STRUCT(name) name
 #define FN static inline
 #define UNROLL
-#define IN_ARRAY(T, name, n) const T(&name)[n]
-#define OUT_ARRAY(T, name, n) T(&name)[n]
+/* u32x4(a, b, c, d): only in front of a parenthesis, so that the names stay types elsewhere */
+#define f32x2(x, y) (f32x2{ x, y })
+#define f32x4(x, y, z, w) (f32x4{ x, y, z, w })
+#define u32x2(x, y) (u32x2{ x, y })
+#define u32x4(x, y, z, w) (u32x4{ x, y, z, w })
+template <typename T, u32 N> using host_array = T[N];
+#define IN_ARRAY(T, name, n) const host_array<T, n> &name
+#define OUT_ARRAY(T, name, n) host_array<T, n> &name
 
 #ifndef HOST_SG_SIZE
 #define HOST_SG_SIZE 32
@@ -123,3 +129,43 @@ FN u32 f2h(f32 x) { return f32_to_f16(x); }
 FN f32 bf2f(u32 x) { return as_f32(x << 16); }
 FN u32 ubyte(u32 x, u32 i) { return x >> 8u * i & 255u; }
 FN i32 sbyte(u32 x, u32 i) { return i8(x >> 8u * i); }
+
+#ifdef MATRIX
+/* Every item holds whole operands, as halves, and its share of a sum: elements l, l + SG_SIZE, ... of the rows one after the other. */
+struct host_operand {
+    u16 h[16][16]; /* [row of A or column of B][k] */
+};
+struct host_sums {
+    f32 v[256 / HOST_SG_SIZE];
+    f32 &operator[](u32 i) { return v[i]; }
+};
+#define MATRIX_A(name) host_operand name
+#define MATRIX_B(name) host_operand name
+#define MATRIX_SUM(name) host_sums name
+#define matrix_zero(m) m = host_sums{}
+FN host_operand host_load(const u32x4 *from, u32 stride)
+{
+    host_operand m;
+    for (u32 r = 0u; r < 16u; r++)
+        memcpy(m.h[r], from + r * stride, sizeof m.h[r]);
+    return m;
+}
+FN void host_mad(host_sums &sum, const host_operand &a, const host_operand &b, int line)
+{
+    host_meet(HOST_MATRIX, line, 0u, 0u);
+    for (u32 i = 0u; i < 256u / SG_SIZE; i++)
+        for (u32 e = i * SG_SIZE + SG_LANE, k = 0u; k < 16u; k++)
+            sum.v[i] = fmaf(f16_to_f32(a.h[e / 16u][k]), f16_to_f32(b.h[e % 16u][k]), sum.v[i]);
+}
+FN void host_store(const host_sums &m, f32 *to, u32 stride)
+{
+    for (u32 i = 0u; i < 256u / SG_SIZE; i++)
+        to[(i * SG_SIZE + SG_LANE) % 16u * stride + (i * SG_SIZE + SG_LANE) / 16u] = m.v[i];
+}
+#define matrix_load_rows(m, array, offset, stride) m = host_load(&array[offset], stride)
+#define matrix_load_columns(m, array, offset, stride) m = host_load(&array[offset], stride)
+#define matrix_store_columns(m, array, offset, stride) host_store(m, &array[offset], stride)
+#define matrix_mad(sum, a, b) host_mad(sum, a, b, __LINE__)
+#define matrix_each(i, m) for (u32 i = 0u; i < 256u / SG_SIZE; i++)
+FN u32 pack_halves(f32 a, f32 b) { return f2h(a) | f2h(b) << 16; }
+#endif
