@@ -165,6 +165,8 @@ FN void host_store(const host_sums &m, f32 *to, u32 stride)
 #define matrix_load_rows(m, array, offset, stride) m = host_load(&array[offset], stride)
 #define matrix_load_columns(m, array, offset, stride) m = host_load(&array[offset], stride)
 #define matrix_store_columns(m, array, offset, stride) host_store(m, &array[offset], stride)
+#define matrix_store_columns_at(m, address, offset, stride) host_store(m, (f32 *)(address) + (offset), stride)
+#define sync_subgroup() ((void)sg_get(0u, 0u))
 #define matrix_mad(sum, a, b) host_mad(sum, a, b, __LINE__)
 #define matrix_each(i, m) for (u32 i = 0u; i < 256u / SG_SIZE; i++)
 FN u32 pack_halves(f32 a, f32 b) { return f2h(a) | f2h(b) << 16; }
