@@ -312,10 +312,10 @@ static void shared_memory(gpu *g)
     CHECK(gpu_alloc(g, &m, sizeof want, GPU_MEM_SHARED, "shared work", &err) == OK);
     struct work *w = m.host;
     CHECK(gpu_cmd_open(g, &c, 2, NULL, 0, &err) == OK);
-    c.shared_delta = m.addr - ADDR(m.host);
+    c.block_delta = m.addr - ADDR(m.host);
     upload(g, &m);
-    record_norm(&c, gpu_shared(&c, w));
-    record_conv(&c, gpu_shared(&c, w));
+    record_norm(&c, gpu_block(&c, w));
+    record_conv(&c, gpu_block(&c, w));
     for (uint32_t i = 0; i < 3; i++) {
         random_floats(want.x, VALUES);
         memcpy(w->x, want.x, sizeof w->x);
