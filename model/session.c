@@ -117,7 +117,9 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     plan_add(plan, "session: windows", z.recurrent.used - gdn, "short convolutions, n-gram path, index keys of the open block");
     plan_add(plan, "session: scratch", z.m.scratch.used, "ubatch %u", z.f.max_tok);
     plan_add(plan, "session: step", z.m.shared.used, "ids, rope table, n-gram rows");
-    plan_add(plan, "session: layer blocks", z.m.blocks.used * (on_device(m) ? 2 : 1), on_device(m) ? "on the host and on the device" : "");
+    plan_add(plan, "session: layer blocks", z.m.blocks.used, "addresses and sizes that kernels read");
+    if (on_device(m))
+        plan_add(plan, "session: blocks on the host", z.m.blocks.used, "what the layer blocks are copied from");
     if (z.logits)
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
     if (!on_device(m))

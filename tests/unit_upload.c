@@ -161,7 +161,7 @@ static void refused_model(void)
 static size_t planned(const model *m, const struct session_params *p)
 {
     static const char *const there[] = { "model: device weights", "session: K/V",     "session: pooled keys",  "session: GDN state",
-                                         "session: windows",      "session: scratch", "session: layer blocks" };
+                                         "session: windows",      "session: scratch", "session: step", "session: layer blocks" };
     struct plan plan = { 0 };
     size_t sum = 0, found = 0;
     session_plan(m, p, &plan);
