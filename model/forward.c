@@ -429,5 +429,5 @@ size_t forward_thread_floats(const struct forward *f)
 uint32_t forward_max_calls(const struct forward *f)
 {
     uint32_t strips = (f->max_tok + QSA_STRIP - 1) / QSA_STRIP;
-    return 16 + f->shape->n_layer * 24 + f->shape->n_qsa * 2 * (strips + QSA_FEW);
+    return 24 + f->shape->n_layer * 32 + f->shape->n_qsa * 4 * strips;
 }

@@ -153,6 +153,21 @@ static void matmul(struct row_case *c)
 }
 
 /* Values among which many are equal, NaN and -infinity; every third case has rows without any number */
+static void copy(struct row_case *c)
+{
+    struct copy_args a = { 0 };
+    uint32_t longest = 0;
+    static const char *const name[4][2] = { { "from 0", "to 0" }, { "from 1", "to 1" }, { "from 2", "to 2" }, { "from 3", "to 3" } };
+    for (uint32_t i = 0; i < 4; i++) {
+        a.n[i] = i && case_rnd(c, 3) == 0 ? 0 : case_size(c, i, COPY_GRAIN, 1, 3000);
+        a.from[i] = ADDR(case_f32(c, name[i][0], BUF_IN, 4 * (size_t)MAX(a.n[i], 1u)));
+        a.to[i] = ADDR(case_f32(c, name[i][1], BUF_OUT, 4 * (size_t)MAX(a.n[i], 1u)));
+        longest = MAX(longest, a.n[i]);
+    }
+    case_shape(c, "units %u, %u, %u, %u", a.n[0], a.n[1], a.n[2], a.n[3]);
+    case_call(c, &a, sizeof a, (uint32_t)size_up(longest, COPY_GRAIN));
+}
+
 static void argmax_part(struct row_case *c)
 {
     uint32_t n_row = 1 + case_rnd(c, 3), n = case_size(c, 0, ARGMAX_SPAN, 1, 3 * ARGMAX_SPAN), stride = n + case_rnd(c, 5), n_part = (n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
@@ -202,6 +217,7 @@ const struct row_cases gpu_cases[] = {
     { .ref = matvec_ref, .build = matvec, .alone = matvec_alone },
     { .ref = gemm_ref, .build = gemm },
     { .ref = matmul_ref, .build = matmul },
+    { .ref = copy_ref, .build = copy },
     { .ref = argmax_part_ref, .build = argmax_part },
     { .ref = argmax_ref, .build = argmax },
     { .ref = bench_empty_ref, .build = bench_empty },

@@ -54,7 +54,6 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer coh
 #define SG_ID gl_SubgroupID
 #define SG_LANE gl_SubgroupInvocationID
 #define sync_group() barrier()
-#define sync_subgroup() (subgroupMemoryBarrierShared(), subgroupBarrier())
 #define sync_group_memory() (memoryBarrierBuffer(), barrier())
 #define memory_release() memoryBarrierBuffer()
 #define memory_acquire() memoryBarrierBuffer()
@@ -91,6 +90,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer coh
 #define matrix_load_rows(m, array, offset, stride) coopMatLoad(m, array, offset, stride, gl_CooperativeMatrixLayoutRowMajor)
 #define matrix_load_columns(m, array, offset, stride) coopMatLoad(m, array, offset, stride, gl_CooperativeMatrixLayoutColumnMajor)
 #define matrix_store_columns(m, array, offset, stride) coopMatStore(m, array, offset, stride, gl_CooperativeMatrixLayoutColumnMajor)
+#define sync_subgroup() (subgroupMemoryBarrierShared(), subgroupBarrier())
 /* ... and to f32 in a buffer, of which `address` is the first element */
 #define matrix_store_columns_at(m, address, offset, stride) coopMatStore(m, mem_f32(address).v, offset, stride, gl_CooperativeMatrixLayoutColumnMajor)
 #define matrix_mad(sum, a, b) sum = coopMatMulAdd(a, b, sum)

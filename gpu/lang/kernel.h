@@ -28,7 +28,7 @@
  * GROUP * GRAIN ... (GRAIN from the row). A.* are the arguments; the number of items is not passed: it follows from them. A subgroup has SG_SIZE
  * items (a power of two, at least 8; 32 on every GPU target), SG_ID and SG_LANE place an item in it. sg_add, sg_max, sg_xor (the value of lane
  * ^ mask), sg_get (the value of a lane) exist for f32 and u32 and must be reached by every item of the subgroup; likewise sync_group, the
- * barrier of the group for SHARED memory, and sync_group_memory, which also orders the group's own reads and writes of buffers.
+ * barrier of the group for SHARED memory (sync_subgroup that of a subgroup, in matrix builds), and sync_group_memory, which also orders the group's own reads and writes of buffers.
  * group_add(x) is the sum over the group, the same bits in every item; so is group_max. Both contain barriers.
  *
  * Between groups of one launch nothing is ordered, except by last_group (define LAST_GROUP before the include): it is true in the

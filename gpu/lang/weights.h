@@ -18,12 +18,12 @@
 #define SF(word, i) f32(sbyte(word, i))
 
 /* 16 signed bytes */
-FN void chunk_bytes(u32x4 v, OUT_ARRAY(f32, q, 16))
+FN void chunk_bytes(IN_ARRAY(u32, v, 16), OUT_ARRAY(f32, q, 16))
 {
-    q[0] = SF(v.x, 0), q[1] = SF(v.x, 1), q[2] = SF(v.x, 2), q[3] = SF(v.x, 3);
-    q[4] = SF(v.y, 0), q[5] = SF(v.y, 1), q[6] = SF(v.y, 2), q[7] = SF(v.y, 3);
-    q[8] = SF(v.z, 0), q[9] = SF(v.z, 1), q[10] = SF(v.z, 2), q[11] = SF(v.z, 3);
-    q[12] = SF(v.w, 0), q[13] = SF(v.w, 1), q[14] = SF(v.w, 2), q[15] = SF(v.w, 3);
+    UNROLL for (u32 i = 0u; i < 4u; i++) {
+        q[4u * i] = SF(v[i], 0), q[4u * i + 1u] = SF(v[i], 1);
+        q[4u * i + 2u] = SF(v[i], 2), q[4u * i + 3u] = SF(v[i], 3);
+    }
 }
 
 /* Four words of four unsigned bytes each */
@@ -33,17 +33,6 @@ FN void chunk_words(u32 a, u32 b, u32 c, u32 d, OUT_ARRAY(f32, q, 16))
     q[4] = UF(b, 0), q[5] = UF(b, 1), q[6] = UF(b, 2), q[7] = UF(b, 3);
     q[8] = UF(c, 0), q[9] = UF(c, 1), q[10] = UF(c, 2), q[11] = UF(c, 3);
     q[12] = UF(d, 0), q[13] = UF(d, 1), q[14] = UF(d, 2), q[15] = UF(d, 3);
-}
-
-/* Two words of two halves each */
-FN void chunk_halves(u32x4 v, u32x4 w, u32 type, OUT_ARRAY(f32, q, 16))
-{
-    u32 word[8];
-    word[0] = v.x, word[1] = v.y, word[2] = v.z, word[3] = v.w, word[4] = w.x, word[5] = w.y, word[6] = w.z, word[7] = w.w;
-    UNROLL for (u32 i = 0u; i < 8u; i++) {
-        q[2u * i] = type == DEV_F16 ? h2f(word[i] & 0xffffu) : as_f32(word[i] << 16);
-        q[2u * i + 1u] = type == DEV_F16 ? h2f(word[i] >> 16) : as_f32(word[i] & 0xffff0000u);
-    }
 }
 
 /* Bits 0..3 of x to the bytes of a word, as 0 or 16: four copies seven bits apart put bit i at bit 8i */
@@ -56,14 +45,14 @@ FN u32 four_upper_pairs(u32 x)
     return ((v | v << 6) & 0x03030303u) << 4;
 }
 
-/* The 6-bit scale and minimum of 32 weights out of the header of a K type. h: bytes 4..15 of it in y, z, w; group 0..7 */
-FN void k_scale_min(u32x4 h, u32 group, OUT_ARRAY(f32, sm, 2))
+/* The 6-bit scale and minimum of 32 weights out of the four words of a K type's header; group 0..7 */
+FN void k_scale_min(u32 dm, u32 scales, u32 mins, u32 upper, u32 group, OUT_ARRAY(f32, sm, 2))
 {
-    u32 shift = 8u * (group & 3u), low = h.y >> shift, min = h.z >> shift, both = h.w >> shift;
+    u32 shift = 8u * (group & 3u), low = scales >> shift, min = mins >> shift, both = upper >> shift;
     u32 sc = group < 4u ? low & 63u : (both & 15u) | (low & 0xc0u) >> 2;
     u32 mn = group < 4u ? min & 63u : (both >> 4 & 15u) | (min & 0xc0u) >> 2;
-    sm[0] = h2f(h.x & 0xffffu) * f32(sc);
-    sm[1] = -(h2f(h.x >> 16) * f32(mn));
+    sm[0] = h2f(dm & 0xffffu) * f32(sc);
+    sm[1] = -(h2f(dm >> 16) * f32(mn));
 }
 
 #if HAS(DEV_IQ4_NL)
@@ -75,90 +64,145 @@ FN f32 iq4_nl_value(u32 i)
 }
 #endif
 
-/* Chunk c of the row of n weights at `row`: weight i is sm[0] * q[i] + sm[1]. book: the type's grid, where it has one. */
-FN void load_chunk(u32 type, u64 row, u32 n, u32 c, u64 book, OUT_ARRAY(f32, q, 16), OUT_ARRAY(f32, sm, 2))
+/* A chunk as it lies in memory; which words are used depends on the type. Fetching and decoding are apart so that a kernel can have many loads in
+ * flight before it touches the first. */
+#define RAW_WORDS 16
+
+/* Chunk c of the row of n weights at `row`. */
+FN void fetch_chunk(u32 type, u64 row, u32 n, u32 c, OUT_ARRAY(u32, raw, RAW_WORDS))
 {
-    sm[0] = 1.0f, sm[1] = 0.0f;
-    if (type == DEV_Q8_0) {
-        chunk_bytes(LD(u32x4, row, c), q);
-        sm[0] = h2f(LD(u16, row, n / 2u + (c >> 1)));
+    if (type == DEV_Q8_0 || type == DEV_I8) {
+        u32x4 v = LD(u32x4, row, c);
+        raw[0] = v.x, raw[1] = v.y, raw[2] = v.z, raw[3] = v.w;
+        if (type == DEV_Q8_0) {
+            raw[4] = u32(LD(u16, row, n / 2u + (c >> 1)));
+        } else {
+            u32x2 w = LD(u32x2, OFF(row, n, 1ul), c);
+            raw[4] = w.x, raw[5] = w.y;
+        }
     }
-#if HAS(DEV_Q4_K)
-    else if (type == DEV_Q4_K) {
+#if HAS(DEV_Q4_K) || HAS(DEV_Q5_K)
+    else if (type == DEV_Q4_K || type == DEV_Q5_K) {
         u32x2 v = LD(u32x2, OFF(row, n / 16u, 1ul), c);
-        chunk_words(v.x & 0x0f0f0f0fu, v.y & 0x0f0f0f0fu, v.x >> 4 & 0x0f0f0f0fu, v.y >> 4 & 0x0f0f0f0fu, q);
-        k_scale_min(LD(u32x4, row, c >> 4), c >> 1 & 7u, sm);
-    }
-#endif
-#if HAS(DEV_Q5_K)
-    else if (type == DEV_Q5_K) {
-        u32x2 v = LD(u32x2, OFF(row, n / 16u, 1ul), c);
-        u32 high = u32(LD(u16, OFF(row, n / 256u, 144ul), c));
-        chunk_words((v.x & 0x0f0f0f0fu) | four_fifth_bits(high), (v.y & 0x0f0f0f0fu) | four_fifth_bits(high >> 4),
-                    (v.x >> 4 & 0x0f0f0f0fu) | four_fifth_bits(high >> 8), (v.y >> 4 & 0x0f0f0f0fu) | four_fifth_bits(high >> 12), q);
-        k_scale_min(LD(u32x4, row, c >> 4), c >> 1 & 7u, sm);
+        u32x4 h = LD(u32x4, row, c >> 4);
+        raw[0] = v.x, raw[1] = v.y, raw[2] = h.x, raw[3] = h.y, raw[4] = h.z, raw[5] = h.w;
+        if (type == DEV_Q5_K)
+            raw[6] = u32(LD(u16, OFF(row, n / 256u, 144ul), c));
     }
 #endif
 #if HAS(DEV_Q5_1)
     else if (type == DEV_Q5_1) {
         u32x2 v = LD(u32x2, row, c);
-        u32 dm = LD(u32, OFF(row, n / 2u, 1ul), c >> 1), high = u32(LD(u16, OFF(row, n / 32u, 20ul), c));
-        chunk_words((v.x & 0x0f0f0f0fu) | four_fifth_bits(high), (v.y & 0x0f0f0f0fu) | four_fifth_bits(high >> 4),
-                    (v.x >> 4 & 0x0f0f0f0fu) | four_fifth_bits(high >> 8), (v.y >> 4 & 0x0f0f0f0fu) | four_fifth_bits(high >> 12), q);
-        sm[0] = h2f(dm & 0xffffu);
-        sm[1] = h2f(dm >> 16);
+        raw[0] = v.x, raw[1] = v.y, raw[2] = LD(u32, OFF(row, n / 2u, 1ul), c >> 1), raw[3] = u32(LD(u16, OFF(row, n / 32u, 20ul), c));
     }
 #endif
 #if HAS(DEV_Q6_K)
     else if (type == DEV_Q6_K) {
         u32x2 v = LD(u32x2, row, c);
-        u32 high = LD(u32, OFF(row, n / 2u, 1ul), c);
-        chunk_words((v.x & 0x0f0f0f0fu) | four_upper_pairs(high), (v.y & 0x0f0f0f0fu) | four_upper_pairs(high >> 8),
-                    (v.x >> 4 & 0x0f0f0f0fu) | four_upper_pairs(high >> 16), (v.y >> 4 & 0x0f0f0f0fu) | four_upper_pairs(high >> 24), q);
-        sm[0] = h2f(LD(u16, OFF(row, n / 256u, 208ul), c >> 4)) * f32(LD(i8, OFF(row, n / 4u, 3ul), c));
-        sm[1] = -32.0f * sm[0];
+        raw[0] = v.x, raw[1] = v.y, raw[2] = LD(u32, OFF(row, n / 2u, 1ul), c);
+        raw[3] = u32(LD(u16, OFF(row, n / 256u, 208ul), c >> 4)), raw[4] = u32(LD(u8, OFF(row, n / 4u, 3ul), c));
     }
 #endif
 #if HAS(DEV_IQ4_NL)
     else if (type == DEV_IQ4_NL) {
         u32x2 v = LD(u32x2, row, c);
-        UNROLL for (u32 i = 0u; i < 4u; i++) {
-            q[i] = iq4_nl_value(v.x >> 8 * i & 15u);
-            q[i + 4u] = iq4_nl_value(v.y >> 8 * i & 15u);
-            q[i + 8u] = iq4_nl_value(v.x >> (8 * i + 4u) & 15u);
-            q[i + 12u] = iq4_nl_value(v.y >> (8 * i + 4u) & 15u);
-        }
-        sm[0] = h2f(LD(u16, row, n / 4u + (c >> 1)));
+        raw[0] = v.x, raw[1] = v.y, raw[2] = u32(LD(u16, row, n / 4u + (c >> 1)));
     }
 #endif
 #if HAS(DEV_IQ3_S)
     else if (type == DEV_IQ3_S) {
-        u32 index = LD(u32, row, c), sign = u32(LD(u16, OFF(row, n / 4u, 1ul), c));
-        u32 ninth = u32(LD(u8, OFF(row, n / 8u, 3ul), c >> 1)) >> 4u * (c & 1u);
-        u32 s = u32(LD(u8, OFF(row, n / 32u, 13ul), c >> 2)) >> 4u * (c >> 1 & 1u) & 15u;
+        raw[0] = LD(u32, row, c), raw[1] = u32(LD(u16, OFF(row, n / 4u, 1ul), c)), raw[2] = u32(LD(u8, OFF(row, n / 8u, 3ul), c >> 1));
+        raw[3] = u32(LD(u8, OFF(row, n / 32u, 13ul), c >> 2)), raw[4] = u32(LD(u16, OFF(row, n / 64u, 27ul), c >> 4));
+    }
+#endif
+    else if (type == DEV_F32) {
         UNROLL for (u32 i = 0u; i < 4u; i++) {
-            u32 grid = LD(u32, book, (index >> 8u * i & 255u) | (ninth >> i & 1u) << 8);
-            u32 bits = sign >> 4u * i;
+            u32x4 v = LD(u32x4, row, 4u * c + i);
+            raw[4u * i] = v.x, raw[4u * i + 1u] = v.y, raw[4u * i + 2u] = v.z, raw[4u * i + 3u] = v.w;
+        }
+    } else {
+        UNROLL for (u32 i = 0u; i < 2u; i++) {
+            u32x4 v = LD(u32x4, row, 2u * c + i);
+            raw[4u * i] = v.x, raw[4u * i + 1u] = v.y, raw[4u * i + 2u] = v.z, raw[4u * i + 3u] = v.w;
+        }
+    }
+}
+
+/* Weight i of the chunk is sm[0] * q[i] + sm[1]. book: the type's grid, where it has one. */
+FN void decode_chunk(u32 type, IN_ARRAY(u32, raw, RAW_WORDS), u32 c, u64 book, OUT_ARRAY(f32, q, 16), OUT_ARRAY(f32, sm, 2))
+{
+    u32 low0 = raw[0] & 0x0f0f0f0fu, low1 = raw[1] & 0x0f0f0f0fu, high0 = raw[0] >> 4 & 0x0f0f0f0fu, high1 = raw[1] >> 4 & 0x0f0f0f0fu;
+    sm[0] = 1.0f, sm[1] = 0.0f;
+    if (type == DEV_Q8_0 || type == DEV_I8) {
+        chunk_bytes(raw, q);
+        sm[0] = type == DEV_Q8_0 ? h2f(raw[4]) : as_f32(raw[4]);
+        sm[1] = type == DEV_Q8_0 ? 0.0f : as_f32(raw[5]);
+    }
+#if HAS(DEV_Q4_K) || HAS(DEV_Q5_K)
+    else if (type == DEV_Q4_K || type == DEV_Q5_K) {
+        u32 fifth = type == DEV_Q5_K ? raw[6] : 0u;
+        chunk_words(low0 | four_fifth_bits(fifth), low1 | four_fifth_bits(fifth >> 4), high0 | four_fifth_bits(fifth >> 8),
+                    high1 | four_fifth_bits(fifth >> 12), q);
+        k_scale_min(raw[2], raw[3], raw[4], raw[5], c >> 1 & 7u, sm);
+    }
+#endif
+#if HAS(DEV_Q5_1)
+    else if (type == DEV_Q5_1) {
+        chunk_words(low0 | four_fifth_bits(raw[3]), low1 | four_fifth_bits(raw[3] >> 4), high0 | four_fifth_bits(raw[3] >> 8),
+                    high1 | four_fifth_bits(raw[3] >> 12), q);
+        sm[0] = h2f(raw[2] & 0xffffu);
+        sm[1] = h2f(raw[2] >> 16);
+    }
+#endif
+#if HAS(DEV_Q6_K)
+    else if (type == DEV_Q6_K) {
+        chunk_words(low0 | four_upper_pairs(raw[2]), low1 | four_upper_pairs(raw[2] >> 8), high0 | four_upper_pairs(raw[2] >> 16),
+                    high1 | four_upper_pairs(raw[2] >> 24), q);
+        sm[0] = h2f(raw[3]) * SF(raw[4], 0);
+        sm[1] = -32.0f * sm[0];
+    }
+#endif
+#if HAS(DEV_IQ4_NL)
+    else if (type == DEV_IQ4_NL) {
+        UNROLL for (u32 i = 0u; i < 4u; i++) {
+            q[i] = iq4_nl_value(low0 >> 8u * i & 15u);
+            q[i + 4u] = iq4_nl_value(low1 >> 8u * i & 15u);
+            q[i + 8u] = iq4_nl_value(high0 >> 8u * i & 15u);
+            q[i + 12u] = iq4_nl_value(high1 >> 8u * i & 15u);
+        }
+        sm[0] = h2f(raw[2]);
+    }
+#endif
+#if HAS(DEV_IQ3_S)
+    else if (type == DEV_IQ3_S) {
+        u32 ninth = raw[2] >> 4u * (c & 1u), s = raw[3] >> 4u * (c >> 1 & 1u) & 15u;
+        UNROLL for (u32 i = 0u; i < 4u; i++) {
+            u32 grid = LD(u32, book, (raw[0] >> 8u * i & 255u) | (ninth >> i & 1u) << 8);
+            u32 bits = raw[1] >> 4u * i;
             q[4u * i] = (bits & 1u) != 0u ? -UF(grid, 0) : UF(grid, 0);
             q[4u * i + 1u] = (bits & 2u) != 0u ? -UF(grid, 1) : UF(grid, 1);
             q[4u * i + 2u] = (bits & 4u) != 0u ? -UF(grid, 2) : UF(grid, 2);
             q[4u * i + 3u] = (bits & 8u) != 0u ? -UF(grid, 3) : UF(grid, 3);
         }
-        sm[0] = h2f(LD(u16, OFF(row, n / 64u, 27ul), c >> 4)) * f32(1u + 2u * s);
+        sm[0] = h2f(raw[4]) * f32(1u + 2u * s);
     }
 #endif
-    else if (type == DEV_I8) {
-        chunk_bytes(LD(u32x4, row, c), q);
-        f32x2 v = LD(f32x2, OFF(row, n, 1ul), c);
-        sm[0] = v.x, sm[1] = v.y;
-    } else if (type == DEV_F32) {
-        UNROLL for (u32 i = 0u; i < 4u; i++) {
-            f32x4 v = LD(f32x4, row, 4u * c + i);
-            q[4u * i] = v.x, q[4u * i + 1u] = v.y, q[4u * i + 2u] = v.z, q[4u * i + 3u] = v.w;
-        }
+    else if (type == DEV_F32) {
+        UNROLL for (u32 i = 0u; i < 16u; i++)
+            q[i] = as_f32(raw[i]);
     } else {
-        chunk_halves(LD(u32x4, row, 2u * c), LD(u32x4, row, 2u * c + 1u), type, q);
+        UNROLL for (u32 i = 0u; i < 8u; i++) {
+            q[2u * i] = type == DEV_F16 ? h2f(raw[i] & 0xffffu) : as_f32(raw[i] << 16);
+            q[2u * i + 1u] = type == DEV_F16 ? h2f(raw[i] >> 16) : as_f32(raw[i] & 0xffff0000u);
+        }
     }
+}
+
+FN void load_chunk(u32 type, u64 row, u32 n, u32 c, u64 book, OUT_ARRAY(f32, q, 16), OUT_ARRAY(f32, sm, 2))
+{
+    u32 raw[RAW_WORDS];
+    fetch_chunk(type, row, n, c, raw);
+    decode_chunk(type, raw, c, book, q, sm);
 }
 
 /* 16 f32 at element 16 c of x, which is aligned to 16 bytes */
