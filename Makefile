@@ -128,7 +128,7 @@ build/kernels/rows: build/kernels/ktool
 # under the sanitizers, else 8, the least a kernel must work with.
 SG_release := 8
 SG_asan    := 32
-HOST_FLAGS = clang -x c++ -std=c++17 -fno-exceptions -fno-rtti -I. -Wall -Wextra -Wno-unused-function -Wno-unused-parameter $(OPT_$(MODE)) -O1 -g1 $(REF) -DLANG_HOST -DHOST_SG_SIZE=$(SG_$(MODE)) \
+HOST_FLAGS = clang -x c++ -std=c++17 -fno-exceptions -fno-rtti -I. -Wall -Wextra -Wno-unused-function -Wno-unused-parameter -Wno-unused-variable $(OPT_$(MODE)) -O1 -g1 $(REF) -DLANG_HOST -DHOST_SG_SIZE=$(SG_$(MODE)) \
 	$(if $(filter asan,$(MODE)),-fno-sanitize=vptr -fno-sanitize=function)
 $(B)/host/host.a: build/kernels/rows FORCE
 	@$(MAKE) --no-print-directory -f kernels_bin/tool/host.mk all B='$(B)' SG=$(SG_$(MODE)) HOST_CC='$(CC_ALL)' HOST_FLAGS='$(HOST_FLAGS)'
