@@ -33,7 +33,7 @@ static void mix_fused(struct gpu_cmd *c, struct forward *f, const struct hc_laye
     f->pending = false;
     CALL(c, model_kernels, gpu_rows_build(K_hc_up_r1, 2, n_tok), groups * spans, struct hc_up_args, .residual = f->residual, .gain = h->norm,
          .hc = gpu_block(c, &h->mats), .part = f->part, .squares = f->squares, .u = f->u, .inject = f->inject, .n_stream = S, .n_embd = D,
-         .n_tok = n_tok, .tok_group = rows, .eps = f->shape->eps);
+         .n_tok = n_tok, .tok_group = rows, .eps = f->shape->eps, .rank = h->mats.down.n_out);
 }
 
 /* u = mix(R) and, except in the final mixer, inj (spec 1.2) */
@@ -135,12 +135,30 @@ static void experts_on_matrix(struct gpu_cmd *c, const struct forward *f, const 
          .n_used = b->n_used, .n_embd = b->n_embd);
 }
 
+/* Router, shared expert's first products and routing: one launch for one row where the device can do it */
+static void moe_in(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
+{
+    struct moe_route_args route = { .block = gpu_block(c, &l->moe), .logits = f->moe_s.logits, .id = f->moe_s.id, .weight = f->moe_s.weight };
+    bool together = f->device && n_tok == 1 && gpu_has(c->gpu, &model_kernels, K_moe_in);
+    uint32_t groups = 0;
+    for (size_t i = 0; i < COUNT_OF(l->moe_in); i++) {
+        together = together && device_build_of(l->moe_in[i].w.type) == 0;
+        groups += (l->moe_in[i].w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
+    }
+    if (together) {
+        struct matmul_args a = { .x = f->u, .job = gpu_block(c, l->moe_in), .x_stride = l->moe.n_embd, .n_job = COUNT_OF(l->moe_in), .n_tok = 1, .tok_group = 1 };
+        CALL(c, model_kernels, K_moe_in, groups * MATVEC_GRAIN, struct moe_in_args, .products = a, .route = route,
+             .arrived = f->step_at + offsetof(struct gpu_step, arrived), .n_group = groups);
+        return;
+    }
+    gpu_matmul(c, l->moe_in, COUNT_OF(l->moe_in), f->u, l->moe.n_embd, n_tok);
+    gpu_record(c, &model_kernels, K_moe_route, &route, sizeof route, n_tok);
+}
+
 /* y = MoE(u) (spec 5) */
 static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
 {
-    gpu_matmul(c, l->moe_in, COUNT_OF(l->moe_in), f->u, l->moe.n_embd, n_tok);
-    CALL(c, model_kernels, K_moe_route, n_tok, struct moe_route_args, .block = gpu_block(c, &l->moe), .logits = f->moe_s.logits, .id = f->moe_s.id,
-         .weight = f->moe_s.weight);
+    moe_in(c, f, l, n_tok);
     if (c->matrix && n_tok > DECODE_ROWS && l->moe.n_embd % GEMM_DEPTH == 0 && l->moe.ff % GEMM_DEPTH == 0)
         experts_on_matrix(c, f, l, n_tok);
     else if (f->device)
@@ -203,6 +221,7 @@ void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos
     const struct shape *s = f->shape;
     memcpy(f->ids, ids, n * sizeof *ids);
     f->step->n_tok = n;
+    f->step->arrived = 0;
     f->step->pos = (uint32_t)pos;
     uint32_t half = s->rope_dim / 2;
     for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++) {

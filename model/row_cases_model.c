@@ -115,7 +115,7 @@ static void hc_up(struct row_case *c)
             part[i * (rank + S) + rank + s] = NAN;
     struct hc_up_args a = { .residual = ADDR(case_f32(c, "residual", BUF_IN, (size_t)T * S * D)), .gain = ADDR(case_f32(c, "gain", BUF_IN, (size_t)S * D)),
                             .hc = ADDR(m), .part = ADDR(part), .squares = ADDR(squares), .u = ADDR(u), .inject = ADDR(inject), .n_stream = S, .n_embd = D,
-                            .n_tok = T, .tok_group = rows, .eps = 1e-6f };
+                            .n_tok = T, .tok_group = rows, .eps = 1e-6f, .rank = rank };
     /* mean: a mean of S terms of at most 2, each with the error of 1 / rms. low = silu(mean). A product with Wu has rank terms; the errors of low
      * in it add up at random; the slope of a sigmoid is at most 1/4. u: a mean of gates times R / rms of at most 2. */
     double mean = SUM_ABS(S, 2) + 2 * (RSQRT_REL + DIV_REL), low = 1.1 * mean + 2 * SIGMOID_REL(2);
@@ -169,6 +169,40 @@ static void moe_route(struct row_case *c)
     case_tolerance(c, weight, 0, 2 * EXP_REL(8) + SUM_REL(x.b->n_used) + DIV_REL); /* exp above and below the line */
     case_shape(c, "n_tok %u, n_expert %u, n_used %u", x.n_tok, x.b->n_expert, x.b->n_used);
     case_call(c, &a, sizeof a, x.n_tok);
+}
+
+/* Small multiples of 1/4: every order of summation gives the same logits, also equal ones */
+static float quarter(struct row_case *c) { return 0.25f * ((float)case_rnd(c, 9) - 4); }
+
+static void moe_in(struct row_case *c)
+{
+    struct moe_block *b = case_struct(c, "block", sizeof *b);
+    struct matmul_job *job = case_struct(c, "jobs", 2 * sizeof *job);
+    uint32_t D = 16 * (1 + case_rnd(c, 40)), groups = 0;
+    b->n_expert = case_size(c, 0, MATVEC_GRAIN, 1, 512);
+    b->n_used = MIN(b->n_expert, 1 + case_rnd(c, 16));
+    float *x = case_f32(c, "x", BUF_IN, D), *logits = case_f32(c, "logits", BUF_OUT, b->n_expert), *other = case_f32(c, "y", BUF_OUT, 70);
+    struct weights_size size;
+    for (uint32_t j = 0; j < 2; j++) {
+        job[j].w = case_device_mat(c, j ? "other mat" : "router mat", QUANT_F32, true, D, j ? 70 : b->n_expert, &size);
+        job[j].y = ADDR(j ? other : logits);
+        job[j].y_stride = job[j].w.n_out;
+        job[j].scale = 1;
+        groups += (job[j].w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
+        for (size_t i = 0; i < (size_t)D * job[j].w.n_out; i++)
+            AT(float, job[j].w.data)[i] = quarter(c);
+    }
+    for (uint32_t i = 0; i < D; i++)
+        x[i] = quarter(c);
+    uint32_t *arrived = case_u32(c, "arrived", BUF_INOUT, 1), *id = case_u32(c, "id", BUF_OUT, b->n_used);
+    float *weight = case_f32(c, "weight", BUF_OUT, b->n_used);
+    *arrived = 0;
+    struct moe_in_args a = { .products = { .x = ADDR(x), .job = ADDR(job), .x_stride = D, .n_job = 2, .n_tok = 1, .tok_group = 1 },
+                             .route = { .block = ADDR(b), .logits = ADDR(logits), .id = ADDR(id), .weight = ADDR(weight) },
+                             .arrived = ADDR(arrived), .n_group = groups };
+    case_tolerance(c, weight, 0, 2 * EXP_REL(8) + SUM_REL(b->n_used) + DIV_REL);
+    case_shape(c, "n_embd %u, n_expert %u, n_used %u", D, b->n_expert, b->n_used);
+    case_call(c, &a, sizeof a, groups * MATVEC_GRAIN);
 }
 
 /* n_used different experts of each row, ascending, and weights that add up to about 1 */
@@ -499,6 +533,7 @@ const struct row_cases model_cases[] = {
     { .ref = hc_mean_ref, .build = hc_mean },
     { .ref = hc_combine_ref, .build = hc_combine },
     { .ref = moe_route_ref, .build = moe_route },
+    { .ref = moe_in_ref, .build = moe_in },
     { .ref = moe_group_ref, .build = moe_group },
     { .ref = moe_gate_up_ref, .build = moe_gate_up },
     { .ref = moe_down_ref, .build = moe_down },

@@ -25,6 +25,8 @@ typedef u64 gpu_addr; /* what argument structs are made of */
 template <typename T, u32 N> using cuda_array = T[N];
 #define IN_ARRAY(T, name, n) const cuda_array<T, n> &name
 #define OUT_ARRAY(T, name, n) cuda_array<T, n> &name
+#define IN_ARRAY2(T, name, n, m) const cuda_array<cuda_array<T, m>, n> &name
+#define OUT_ARRAY2(T, name, n, m) cuda_array<cuda_array<T, m>, n> &name
 
 template <typename T> FN T *cuda_at(u64 address, u32 i) { return (T *)(address + u64(i) * sizeof(T)); }
 #define LD(T, address, i) (*cuda_at<const T>(address, i))

@@ -31,6 +31,8 @@ typedef i8 int8_t;
 template <typename T, u32 N> using hip_array = T[N];
 #define IN_ARRAY(T, name, n) const hip_array<T, n> &name
 #define OUT_ARRAY(T, name, n) hip_array<T, n> &name
+#define IN_ARRAY2(T, name, n, m) const hip_array<hip_array<T, m>, n> &name
+#define OUT_ARRAY2(T, name, n, m) hip_array<hip_array<T, m>, n> &name
 
 #define GLOBAL __attribute__((address_space(1)))
 #define CONSTANT __attribute__((address_space(4))) /* read by scalar loads; nothing that a kernel reads by FIELD changes while it runs */

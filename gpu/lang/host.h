@@ -27,6 +27,8 @@ typedef u64 gpu_addr; /* what argument structs are made of */
 template <typename T, u32 N> using host_array = T[N];
 #define IN_ARRAY(T, name, n) const host_array<T, n> &name
 #define OUT_ARRAY(T, name, n) host_array<T, n> &name
+#define IN_ARRAY2(T, name, n, m) const host_array<host_array<T, m>, n> &name
+#define OUT_ARRAY2(T, name, n, m) host_array<host_array<T, m>, n> &name
 
 #ifndef HOST_SG_SIZE
 #define HOST_SG_SIZE 32
