@@ -11,8 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What every disk takes as offset, length and address; most would take 512 bytes. */
-enum { PAGE = 4096 };
+/* What every disk takes as offset, length and address; most would take 512 bytes. The cache keeps up to 2 MiB as one piece, which is dropped whole or
+ * not at all. */
+enum { PAGE = 4096, FOLIO = 2 << 20 };
 
 struct source {
     struct gguf_file file;
@@ -121,7 +122,8 @@ static status read_pages(struct source *s, uint8_t *buf, uint64_t from, size_t w
                         from + got + (size_t)n, from + want);
         got = all;
     }
-    posix_fadvise(s->fd, (off_t)from, (off_t)size_up(want, PAGE), POSIX_FADV_DONTNEED);
+    uint64_t first = from - MIN(from, (uint64_t)FOLIO);
+    posix_fadvise(s->fd, (off_t)first, (off_t)(from + want + FOLIO - first), POSIX_FADV_DONTNEED);
     return OK;
 }
 
