@@ -176,6 +176,23 @@ static void blocks(void)
     model_close(m);
 }
 
+/* Gate and up as a file holds them in one bank, the rows of both experts by experts in turn: here the two halves of every expert of gate. */
+static void banks_in_one(void)
+{
+    model *m = open_model(MODEL, (struct model_params){ .backend = BACKEND_CPU });
+    gpu *g = open_device((struct gpu_params){ 0 });
+    for (uint32_t il = 0; il < m->shape.n_layer; il++) {
+        struct moe_weights *w = &m->weights.layer[il].moe;
+        w->gate.n_out /= 2;
+        w->up = w->gate;
+        w->up.data += w->up.n_out * w->up.row_bytes;
+        CHECK(w->gate.rows_per_expert == 2 * w->gate.n_out);
+    }
+    upload_under(m, g, 0x7fffffff, 1, LOAD_DIRECT);
+    gpu_close(g);
+    model_close(m);
+}
+
 static void refused_model(void)
 {
     model *m = NULL;
@@ -395,6 +412,7 @@ int main(void)
     }
     sizes_of_the_real_model();
     blocks();
+    banks_in_one();
     narrowed();
     cached();
     spoilt_while_loading();
