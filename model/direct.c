@@ -11,20 +11,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What every disk takes as offset, length and address; most would take 512 bytes. The cache keeps up to 2 MiB as one piece, which is dropped whole or
- * not at all. */
+/* What every disk takes as offset, length and address; most would take 512 bytes. The cache keeps up to 2 MiB as one piece, which
+ * is dropped whole or not at all. */
 enum { PAGE = 4096, FOLIO = 2 << 20 };
 
 struct source {
     struct gguf_file file;
-    int fd, fd_direct;           /* -1: none */
-    atomic_bool refused;         /* O_DIRECT was taken by open, but not by a read */
+    int fd, fd_direct;   /* -1: none */
+    atomic_bool refused; /* O_DIRECT was taken by open, but not by a read */
 };
 
 struct direct {
-    struct source *source;       /* [n] */
+    struct source *source; /* [n] */
     size_t n;
-    uint8_t **buffer;            /* [n_readers], page aligned */
+    uint8_t **buffer; /* [n_readers], page aligned */
     uint32_t n_readers;
     size_t max_bytes;
 };
@@ -36,8 +36,10 @@ static status same_file(const struct source *s, struct err *e)
     if (fstat(s->fd, &st))
         return fail(e, ERR_IO, "%s: cannot read its size: %s", f->path, strerror(errno));
     if ((size_t)st.st_size != f->bytes)
-        return fail(e, ERR_IO, "%s: changed while it was loaded: found %zu bytes, expected %zu", f->path, (size_t)st.st_size, f->bytes);
-    if (st.st_dev != f->device || st.st_ino != f->inode || st.st_mtim.tv_sec != f->written.tv_sec || st.st_mtim.tv_nsec != f->written.tv_nsec)
+        return fail(e, ERR_IO, "%s: changed while it was loaded: found %zu bytes, expected %zu", f->path, (size_t)st.st_size,
+                    f->bytes);
+    if (st.st_dev != f->device || st.st_ino != f->inode || st.st_mtim.tv_sec != f->written.tv_sec ||
+        st.st_mtim.tv_nsec != f->written.tv_nsec)
         return fail(e, ERR_IO, "%s: changed while it was loaded: found %s, expected the file as it was opened", f->path,
                     st.st_dev == f->device && st.st_ino == f->inode ? "a later time of writing" : "another file of this name");
     return OK;
@@ -113,13 +115,15 @@ static status read_pages(struct source *s, uint8_t *buf, uint64_t from, size_t w
             continue;
         }
         if (n < 0)
-            return fail(e, ERR_IO, "%s: cannot read %zu bytes at offset %" PRIu64 ": %s", s->file.path, want - got, from + got, strerror(errno));
+            return fail(e, ERR_IO, "%s: cannot read %zu bytes at offset %" PRIu64 ": %s", s->file.path, want - got, from + got,
+                        strerror(errno));
         size_t all = got + (size_t)n;
         if (all < want && !plain) /* the next read begins at a page again */
             all -= all % PAGE;
         if (all == got)
-            return fail(e, ERR_IO, "%s: the file got shorter while it was loaded: found the end at byte %" PRIu64 ", expected %" PRIu64, s->file.path,
-                        from + got + (size_t)n, from + want);
+            return fail(e, ERR_IO,
+                        "%s: the file got shorter while it was loaded: found the end at byte %" PRIu64 ", expected %" PRIu64,
+                        s->file.path, from + got + (size_t)n, from + want);
         got = all;
     }
     uint64_t first = from - MIN(from, (uint64_t)FOLIO);
@@ -137,7 +141,8 @@ status direct_read(direct *d, uint32_t reader, const void *p, size_t n, const ui
             continue;
         uint64_t offset = (uint64_t)(at - f->map);
         if (n > d->max_bytes || n > f->bytes - offset)
-            return fail(e, ERR_IO, "%s: %zu bytes at offset %" PRIu64 ", expected at most %zu", f->path, n, offset, MIN(d->max_bytes, f->bytes - offset));
+            return fail(e, ERR_IO, "%s: %zu bytes at offset %" PRIu64 ", expected at most %zu", f->path, n, offset,
+                        MIN(d->max_bytes, f->bytes - offset));
         size_t skip = offset % PAGE;
         *out = d->buffer[reader] + skip;
         return read_pages(&d->source[i], d->buffer[reader], offset - skip, skip + n, e);

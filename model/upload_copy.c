@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Packed rows are handed over while they are still in the caches. More threads than cores keep the disk busy while others pack. */
+/* Packed rows are handed over while they are still in the caches. More threads than cores keep the disk busy while others pack.
+ */
 enum { PACK_BYTES = 1 << 20, MIN_THREADS = 4, MAX_THREADS = 16 };
 
-struct lane { /* of one thread */
+struct lane {        /* of one thread */
     uint8_t *packed; /* [PACK_BYTES + a row] */
     float *decoded;  /* [max_in] */
 };
@@ -24,7 +25,7 @@ struct copy {
     size_t done;
     upload_progress_fn progress;
     void *ctx;
-    struct err *e;        /* the first failure */
+    struct err *e; /* the first failure */
     atomic_bool failed;
 };
 
@@ -60,7 +61,8 @@ static status carry(struct copy *c, const struct upload_piece *p, uint32_t rank,
     for (uint64_t r = 0, n; r < p->n; r += n) {
         n = MIN(at_once, p->n - r);
         for (uint64_t i = 0; i < n; i++)
-            device_pack_row(it->type, it->from.type, rows + (r + i) * it->from.row_bytes, l->packed + i * it->row_bytes, it->from.n_in, l->decoded);
+            device_pack_row(it->type, it->from.type, rows + (r + i) * it->from.row_bytes, l->packed + i * it->row_bytes,
+                            it->from.n_in, l->decoded);
         TRY(hand_over(c, it, (p->first + r) * it->row_bytes, l->packed, n * it->row_bytes, e));
     }
     return report(c, p->n * it->row_bytes, e);
@@ -100,8 +102,8 @@ static status run(struct copy *c, uint32_t n_thread)
     return atomic_load(&c->failed) ? c->e->code : direct_unchanged(c->file, c->e);
 }
 
-status upload_weights(struct upload *u, gpu *g, struct weights *out, const struct upload_from *from, upload_progress_fn progress, void *ctx,
-                      struct err *e)
+status upload_weights(struct upload *u, gpu *g, struct weights *out, const struct upload_from *from, upload_progress_fn progress,
+                      void *ctx, struct err *e)
 {
     uint32_t n_thread = MIN(MAX(gpu_cores_available(), MIN_THREADS), MAX_THREADS);
     struct copy c = { .u = u, .g = g, .progress = progress, .ctx = ctx, .e = e, .lock = PTHREAD_MUTEX_INITIALIZER };

@@ -1,5 +1,5 @@
-/* unit_direct.c - bytes of a model file read past the page cache: any offset and length against the mapping, several readers at a time, and files that
- * are cut, changed or replaced meanwhile. */
+/* unit_direct.c - bytes of a model file read past the page cache: any offset and length against the mapping, several readers at a
+ * time, and files that are cut, changed or replaced meanwhile. */
 #include "model/direct.h"
 #include "tests/test.h"
 
@@ -58,7 +58,8 @@ static void *read_at_random(void *arg)
         size_t n = 1 + (x >> 20) % (i % 3 ? 9000 : MAX_BYTES), at = (x >> 3) % (r->f.bytes - n + 1);
         if (i % 10 == 0)
             at = r->f.bytes - n; /* up to the very end */
-        r->bad += direct_read(r->d, r->reader, r->f.map + at, n, &got, &e) != OK || got == r->f.map + at || memcmp(got, r->f.map + at, n) != 0;
+        r->bad += direct_read(r->d, r->reader, r->f.map + at, n, &got, &e) != OK || got == r->f.map + at ||
+                  memcmp(got, r->f.map + at, n) != 0;
     }
     return NULL;
 }
@@ -116,7 +117,8 @@ static void spoilt(enum load how)
     CHECK(direct_open(&late, g, 1, MAX_BYTES, how, &err) == ERR_IO && says("changed") && !late);
     CHECK(truncate(copy_path, 70001) == 0);
     CHECK(direct_read(d, 0, f.map + 60000, 10000, &got, &err) == OK && memcmp(got, f.map + 60000, 5000) == 0);
-    CHECK(direct_read(d, 0, f.map + 60000, 10002, &got, &err) == ERR_IO && says(copy_path) && says("the end at byte 70001, expected 70002"));
+    CHECK(direct_read(d, 0, f.map + 60000, 10002, &got, &err) == ERR_IO && says(copy_path) &&
+          says("the end at byte 70001, expected 70002"));
     CHECK(direct_read(d, 0, f.map + 200000, 10, &got, &err) == ERR_IO && says("shorter"));
     CHECK(direct_unchanged(d, &err) == ERR_IO && says("found 70001 bytes"));
     CHECK(unlink(copy_path) == 0 && direct_open(&late, g, 1, MAX_BYTES, how, &err) == ERR_IO && says(strerror(ENOENT)));
