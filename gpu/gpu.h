@@ -77,6 +77,7 @@ struct gpu_params {
     uint32_t device;      /* others: index in the list of gpu_print_devices() */
     bool no_software;     /* others: refuse a device that is the CPU in disguise (see struct gpu_info) */
     size_t alloc_limit;   /* largest single allocation in bytes, for tests; 0: what the device says */
+    bool staged;          /* host and device share no memory, even where they could: for tests */
     uint32_t watchdog_s;  /* a submit that takes longer is an error, not a hang. 0: 60 */
     const char *cache_dir; /* compiled pipelines are kept there; NULL: nowhere */
 };
@@ -115,6 +116,7 @@ enum gpu_mem_kind { GPU_MEM_DEVICE, GPU_MEM_SHARED };
 struct gpu_mem {
     gpu_addr addr;
     void *host;   /* SHARED: mapped; DEVICE: NULL, except on the cpu */
+    void *map;    /* DEVICE: where any thread may write while no list runs, and should not read; NULL: gpu_write is the way */
     size_t bytes;
     void *impl;   /* the backend's own */
 };

@@ -25,6 +25,8 @@ struct bench {
     uint64_t params, bytes; /* of the tensors */
     char cpu[96], size[32];
     const char *backend;    /* as llama-bench writes it */
+    double load_seconds;    /* of opening the model and copying weights */
+    struct device_memory memory; /* with the last session */
     bool on_cpu;
 };
 
@@ -93,6 +95,7 @@ static status enter_depth(struct bench *b, uint64_t n_depth, struct err *e)
         longest = MAX(longest, o->b_gen.v[i]);
     struct session_params p = { .n_ctx = n_depth + longest, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
     TRY(session_open(&b->s, b->m, &p, o->mem_limit, e));
+    session_device_memory(b->s, &b->memory);
     b->ids = calloc(p.n_ctx, sizeof *b->ids);
     b->mark = malloc(session_mark_bytes(b->s));
     if (!b->ids || !b->mark)
@@ -212,6 +215,12 @@ static void print_json(const struct bench *b, const struct result *r)
     for (size_t i = 0; i < COUNT_OF(number); i++)
         if (b->on_cpu || strcmp(number[i].key, "n_threads") != 0)
             json_object_set_new(j, number[i].key, json_integer(number[i].value));
+    if (!b->on_cpu) {
+        json_object_set_new(j, "device_bytes_planned", json_integer((json_int_t)b->memory.planned));
+        json_object_set_new(j, "device_bytes_allocated", json_integer((json_int_t)b->memory.asked));
+        json_object_set_new(j, "device_bytes_driver", b->memory.driver ? json_integer((json_int_t)b->memory.driver) : json_null());
+    }
+    json_object_set_new(j, "load_seconds", json_real(b->load_seconds));
     json_object_set_new(j, "type_k", json_string(kv));
     json_object_set_new(j, "type_v", json_string(kv));
     json_object_set_new(j, "precise", json_boolean(o->precise));
@@ -242,6 +251,17 @@ static void print_md(const struct bench *b, const struct result *r)
     if (b->on_cpu)
         printf(" %7u |", model_threads(b->m));
     printf(" %16s | %20s |\n", test, speed);
+}
+
+static void print_memory(const struct bench *b)
+{
+    const double mib = 1 << 20;
+    printf("\ndevice memory: %.1f MiB planned, %.1f allocated, ", (double)b->memory.planned / mib, (double)b->memory.asked / mib);
+    if (b->memory.driver)
+        printf("%.1f by the driver's count", (double)b->memory.driver / mib);
+    else
+        printf("the driver does not count");
+    printf("; loaded in %.2f s\n", b->load_seconds);
 }
 
 /* Every test at one depth: prompts, then generation */
@@ -282,6 +302,8 @@ static int run_all(struct bench *b)
     }
     if (*o->stop)
         return 128 + *o->stop;
+    if (o->b_out == OUT_MD && !b->on_cpu)
+        print_memory(b);
     if (o->b_out == OUT_MD)
         printf("\nbuild: %s, %s%s%s\n", HAYATE_COMMIT, model_arithmetic(b->m), b->on_cpu ? ", " : "", b->on_cpu ? b->cpu : "");
     return EXIT_DONE;
@@ -291,12 +313,14 @@ int cmd_bench(const struct options *o)
 {
     struct err e;
     struct bench b = { .o = o };
+    double t0 = now();
     if (open_model(o, &b.m, &e) != OK) {
         if (*o->stop)
             return 128 + *o->stop;
         console_error(o->con, "%s", e.msg);
         return exit_code_of(e.code);
     }
+    b.load_seconds = now() - t0;
     const gguf *g = model_gguf(b.m);
     for (size_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);

@@ -1,4 +1,4 @@
-/* cmd_info.c - what is in a file, and what a session on it would take; reads headers only. */
+/* cmd_info.c - what is in a file, and what a session on it would take; reads headers, and for a device its F32 matrices. */
 #include "kernels_bin/kernels_bin.h"
 #include "model/options.h"
 
@@ -126,6 +126,8 @@ static int print_plan(const struct options *o, const model *m)
     for (size_t i = 0; i < plan.n; i++)
         printf("  %-24s %16zu bytes  %s\n", plan.line[i].name, plan.line[i].bytes, plan.line[i].note);
     printf("  %-24s %16zu bytes\n", "total", plan_total(&plan));
+    if (plan_device_bytes(&plan))
+        printf("  %-24s %16zu bytes\n", "of it on the device", plan_device_bytes(&plan));
     return EXIT_DONE;
 }
 

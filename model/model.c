@@ -13,15 +13,16 @@
 /* Copies the weights to the device */
 static status fill_device(model *m, const struct model_params *p, struct err *e)
 {
+    const struct upload_from from = { .weights = &m->weights, .shape = &m->shape, .file = m->file, .load = p->load };
     TRY(forward_check_device(&m->shape, e));
-    TRY(upload_plan(&m->upload, &m->weights, &m->shape, gpu_info_of(m->gpu)->alloc_limit, e));
+    TRY(upload_plan(&m->upload, &from, gpu_info_of(m->gpu)->alloc_limit, e));
     m->on_device = malloc(sizeof *m->on_device);
     if (!m->on_device)
         return fail(e, ERR_NOMEM, "weights");
     *m->on_device = m->weights;
     if (p->plan_only)
         return OK;
-    return upload_weights(&m->upload, m->gpu, m->on_device, &m->weights, &m->shape, p->progress, p->progress_ctx, e);
+    return upload_weights(&m->upload, m->gpu, m->on_device, &from, p->progress, p->progress_ctx, e);
 }
 
 static status open_backend(model *m, const struct model_params *p, struct err *e)

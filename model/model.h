@@ -10,7 +10,7 @@
 
 #include "gpu/base.h"
 #include "model/backend.h"
-#include "model/gguf.h"
+#include "model/direct.h"
 #include "model/shape.h"
 #include "model/tokenizer.h"
 
@@ -24,6 +24,7 @@ struct model_params {
     bool reference;     /* plain C reference of every row instead of its fast twin: for tests */
     enum backend backend; /* BACKEND_AUTO: a GPU that can run this model, or the cpu */
     uint32_t device;    /* index of the device, as `info --devices` lists them */
+    enum load load;     /* of weights that go to a device */
     size_t alloc_limit; /* see struct gpu_params */
     const char *cache_dir;
     bool plan_only;     /* opens the device but copies no weights there: sessions can be planned, not opened */
@@ -64,6 +65,12 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
 /* ERR_NOMEM when the plan does not fit mem_limit bytes (0: the machine's free memory); the message says what would. */
 status session_open(session **out, model *m, const struct session_params *p, size_t mem_limit, struct err *e);
 void session_close(session *s); /* accepts NULL */
+/* Bytes of device memory that the session and its model have: by their plan, as they were asked for, and what the driver counts for this process,
+ * its own things included (0: it does not say). All 0 on the cpu. */
+struct device_memory {
+    uint64_t planned, asked, driver;
+};
+void session_device_memory(const session *s, struct device_memory *out);
 
 /* Receives logits [n_rows, n_vocab] f32 of the positions pos .. pos + n_rows - 1. */
 typedef status (*session_rows_fn)(void *ctx, size_t pos, size_t n_rows, const float *logits, struct err *e);

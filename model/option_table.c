@@ -142,6 +142,8 @@ static const struct row table[] = {
     { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = "auto cpu vulkan", .later = "hip", .def = "auto: a GPU that Vulkan finds, else cpu",
       .help = "what computes: auto, cpu or vulkan; weights go to the memory of a GPU at start" },
     { "-dev --device", "N", ENGINE, G_SPEED, UINT32, AT(device), 0, 1023, .def = "0", .help = "which device, as info --devices counts them" },
+    { "--load", "MODE", ENGINE, G_SPEED, CHOICE, AT(load), .choices = "direct mmap", .later = "copy", .def = "direct",
+      .help = "how weights for a GPU are read: direct, which leaves the page cache alone, or mmap, through it; the CPU uses them where they are mapped" },
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl", .later = "csv json sql", .def = "md", .help = "md or jsonl" },
@@ -176,7 +178,7 @@ static const struct row table[] = {
     IGNORED("--no-warmup", NULL),
     IGNORED("--no-display-prompt", NULL),
 
-    NOT_YET("--load", "MODE", ANY),
+    NOT_YET("--load", "MODE", ~ENGINE),
     NOT_YET("-lm --load-mode", "MODE", ANY),
     NOT_YET("-md --model-draft", "FILE", ANY),
     NOT_YET("--spec-type", "TYPE", ANY),
@@ -484,6 +486,8 @@ static status take(struct parser *p, const struct row *r, const char *name, cons
             o->long_mode = (enum long_mode)choice;
         else if (r->at == AT(backend))
             o->backend = (enum backend)choice;
+        else if (r->at == AT(load))
+            o->load = (enum load)choice;
         else if (r->at == AT(b_out))
             o->b_out = choice ? OUT_JSONL : OUT_MD;
         return OK; /* the others have one value that does anything */
@@ -759,7 +763,7 @@ static void help_options(FILE *out, enum command c)
     }
     help_names(out, c, NOTHING, "Accepted without effect, for users of llama.cpp:");
     if (c != CMD_SPLIT && c != CMD_TOKENIZE && c != CMD_SELFTEST)
-        help_names(out, c, LATER, "Not in this version, and refused by name: --backend hip, --draft N|auto, --kv q8_0,");
+        help_names(out, c, LATER, "Not in this version, and refused by name: --backend hip, --draft N|auto, --kv q8_0, --load copy,");
 }
 
 void options_help(FILE *out, enum command c)

@@ -108,8 +108,10 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     size_t pooled = n_pooled * qsa_pooled_bytes(&z.f.qsa, p->n_ctx), conv = (size_t)(s->conv_taps - 1) * gdn_width(&z.f.gdn) * sizeof(float);
     size_t gdn = s->n_gdn * (gdn_state_floats(&z.f.gdn) * sizeof(float) - conv);
     plan_add(plan, "model: decoded vectors", m->vectors.capacity, "vectors that are not aligned f32 in the file");
+    size_t first = plan->n; /* lines from here to the layer blocks are memory of the device */
     if (on_device(m))
-        plan_add(plan, "model: device weights", m->upload.total, "%u blocks, %u matrices of types without a kernel", m->upload.n_block, m->upload.n_decoded);
+        plan_add(plan, "model: device weights", m->upload.total, "%u blocks, %u matrices of types without a kernel, %u of F32 as BF16",
+                 m->upload.n_block, m->upload.n_decoded, m->upload.n_narrowed);
     plan_add(plan, "session: K/V", z.kv == SIZE_MAX ? SIZE_MAX : z.kv - pooled, "%u layers x %zu positions, %s", s->n_qsa, p->n_ctx,
              f32 ? "f32" : "f16");
     plan_add(plan, "session: pooled keys", pooled, "%u layers x %u blocks x %u, f32", n_pooled, z.f.cap_blocks, s->idx_dim);
@@ -118,6 +120,8 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     plan_add(plan, "session: scratch", z.m.scratch.used, "ubatch %u", z.f.max_tok);
     plan_add(plan, "session: step", z.m.shared.used, "ids, rope table, n-gram rows");
     plan_add(plan, "session: layer blocks", z.m.blocks.used, "addresses and sizes that kernels read");
+    for (size_t i = first; i < plan->n; i++)
+        plan->line[i].on_device = on_device(m);
     if (on_device(m))
         plan_add(plan, "session: blocks on the host", z.m.blocks.used, "what the layer blocks are copied from");
     if (z.logits)
@@ -288,6 +292,17 @@ void session_close(session *s)
     free(s->kv);
     free(s->state);
     free(s);
+}
+
+void session_device_memory(const session *s, struct device_memory *out)
+{
+    struct plan plan = { 0 };
+    *out = (struct device_memory){ 0 };
+    if (!on_device(s->m))
+        return;
+    session_plan(s->m, &s->p, &plan);
+    out->planned = plan_device_bytes(&plan);
+    gpu_memory_used(s->m->gpu, &out->asked, &out->driver);
 }
 
 status session_reset(session *s, struct err *e)

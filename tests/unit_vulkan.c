@@ -5,7 +5,7 @@
 #include "gpu/gpu_kernels.h"
 #include "gpu/vulkan/vk.h"
 #include "model/model_kernels.h"
-#include "tests/test.h"
+#include "tests/device.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -28,19 +28,6 @@ static void random_floats(float *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         p[i] = (float)random_u32(1 << 16) / (1 << 15) - 1;
-}
-
-static gpu *open_device(struct gpu_params p)
-{
-    gpu *g = NULL;
-    const char *device = getenv("TEST_DEVICE");
-    p.device = device ? (uint32_t)strtoul(device, NULL, 10) : 0;
-    CHECK(gpu_open_vulkan(&g, &p, &err) == OK);
-    if (!g) {
-        fprintf(stderr, "%s\n", err.msg);
-        exit(TEST_END());
-    }
-    return g;
 }
 
 /* Also the validation layer's last words, which come when everything is destroyed, are faults. */
@@ -70,9 +57,6 @@ struct pair {
     struct gpu_mem mem;
     uint8_t *same; /* what the memory should hold */
 };
-
-/* From now on the memory is only reached as on a device whose memory the host does not see. */
-static void hide(struct gpu_mem *m) { ((struct vk_mem *)m->impl)->map = NULL; }
 
 static void expect_same(gpu *g, struct pair *p, size_t at, size_t n, uint8_t *space)
 {
@@ -116,7 +100,7 @@ static void random_transfer(gpu *g, struct pair *pair, uint8_t *space)
     }
 }
 
-static void transfers(gpu *g, bool hidden)
+static void transfers(gpu *g, bool staged)
 {
     static const size_t size[N_MEM] = { 1, 7, 4099, 1 << 20, SIZE_MAX_TESTED + 5 };
     struct pair pair[N_MEM];
@@ -125,8 +109,8 @@ static void transfers(gpu *g, bool hidden)
     for (uint32_t i = 0; i < N_MEM; i++) {
         CHECK(gpu_alloc(g, &pair[i].mem, size[i], i == 2 ? GPU_MEM_SHARED : GPU_MEM_DEVICE, "test memory", &err) == OK);
         CHECK((pair[i].mem.host != NULL) == (i == 2));
-        if (hidden)
-            hide(&pair[i].mem);
+        if (staged)
+            CHECK(!pair[i].mem.map);
         pair[i].same = calloc(1, size[i]);
         expect_same(g, &pair[i], 0, size[i], space);
         sum += size[i];
@@ -437,29 +421,13 @@ static void lists_on_cpu(void)
     gpu_close(g);
 }
 
-/* With the layer where it is installed. False: there is no device. */
-static bool device_found(void)
-{
-    gpu *g = NULL;
-    const char *device = getenv("TEST_DEVICE");
-    struct gpu_params p = { .device = device ? (uint32_t)strtoul(device, NULL, 10) : 0 };
-    setenv("HAYATE_VK_VALIDATE", "1", 0);
-    if (gpu_open_vulkan(&g, &p, &err) != OK && says("layer")) {
-        printf("%-28s without validation: %s\n", __FILE__, err.msg);
-        setenv("HAYATE_VK_VALIDATE", "0", 1);
-        gpu_open_vulkan(&g, &p, &err);
-    }
-    gpu_close(g);
-    return g != NULL;
-}
-
 int main(void)
 {
     norm_row = &model_kernels.row[K_hc_norm];
     conv_row = &gdn_kernels.row[K_gdn_conv];
     random_state = test_seed(1);
     lists_on_cpu();
-    if (!device_found()) {
+    if (!device_found(__FILE__, &err)) {
         printf("%-28s no device: %s\n", __FILE__, err.msg);
         return TEST_END();
     }
@@ -469,7 +437,9 @@ int main(void)
     CHECK(gpu_backend_of(g) == GPU_VULKAN && gpu_info_of(g)->subgroup >= 8 && gpu_threads(g) == 1);
     printed_devices(gpu_info_of(g)->name);
     transfers(g, false);
-    transfers(g, true);
+    gpu *staged = open_device((struct gpu_params){ .staged = true });
+    transfers(staged, true);
+    close_device(staged);
     lists(g);
     shared_memory(g);
     refused_calls(g);

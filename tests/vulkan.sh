@@ -93,7 +93,16 @@ check 'bench' 0 '\| Vulkan  \| +pp8 \|' "^build: .*, ${device%% (*}"
 ! grep -q threads "$dir/out" || bad 'bench: threads of a device'
 run bench -q --backend vulkan -p 0 -n 1 -r 1 -o jsonl
 check 'bench, json' 0
-jq -e '.backends == "Vulkan" and .n_gpu_layers > 0 and (has("n_threads") | not) and (.gpu_info | length) > 3' "$dir/out" >/dev/null || bad "bench: $(cat "$dir/out")"
+jq -e '.device_bytes_planned > 0 and .device_bytes_allocated == .device_bytes_planned and has("device_bytes_driver") and .load_seconds > 0 and
+    .backends == "Vulkan" and .n_gpu_layers > 0 and (has("n_threads") | not) and (.gpu_info | length) > 3' "$dir/out" >/dev/null || bad "bench: $(cat "$dir/out")"
+run info --plan -q --backend vulkan
+check 'plan' 0 '^  of it on the device +[0-9]+ bytes' 'model: device weights +[0-9]+ bytes .* [0-9]+ of F32 as BF16'
+for load in direct mmap; do
+    run -q --backend vulkan -m tests/models/tiny-man.gguf --load $load -n 4 -p 'Go.' "$dir/ls"
+    check "load $load" 4
+    cp "$dir/out" "$dir/$load"
+done
+cmp -s "$dir/direct" "$dir/mmap" || bad 'load: other texts by direct and by mmap'
 run --backend vulkan -m build/models/tiny-zoo.gguf -n 1 -p 'Go.' "$dir/ls"
 check 'decoded types' 4 '^hayate: types without a kernel for this device, decoded while loading: .*Q5_0'
 [ "$(grep -c 'without a kernel' "$dir/err")" = 1 ] || bad 'decoded types: not one line'

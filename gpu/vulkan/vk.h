@@ -136,6 +136,7 @@ struct vk {
     struct vk_mem **mem;      /* ascending addresses */
     size_t n_mem, cap_mem;
     size_t asked;
+    bool staged;              /* see struct gpu_params */
     struct vk_slot slot[VK_SLOTS];
     uint32_t next_slot;
 

@@ -362,6 +362,7 @@ status gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err *e)
     if (!v)
         return fail(e, ERR_NOMEM, "vulkan device");
     v->base.ops = &vk_ops;
+    v->staged = p->staged;
     v->watchdog_ns = (uint64_t)(p->watchdog_s ? p->watchdog_s : WATCHDOG_S) * 1000000000u;
     TRY_OR(out, s, vk_instance_open(&v->in, e));
     TRY_OR(out, s, choose(v, p, e));

@@ -421,8 +421,11 @@ status vk_alloc(gpu *g, struct gpu_mem *out, size_t bytes, enum gpu_mem_kind kin
         free(m);
         return refuse(v, r, bytes, what, e);
     }
+    void *shared = kind == GPU_MEM_SHARED ? m->map : NULL;
+    if (v->staged)
+        m->map = NULL;
     table_insert(v, m);
-    *out = (struct gpu_mem){ .addr = m->addr, .host = kind == GPU_MEM_SHARED ? m->map : NULL, .bytes = bytes, .impl = m };
+    *out = (struct gpu_mem){ .addr = m->addr, .host = shared, .map = kind == GPU_MEM_DEVICE ? m->map : NULL, .bytes = bytes, .impl = m };
     status s = clear_range(v, m, 0, bytes, e);
     if (s != OK)
         gpu_free(g, out);
