@@ -2,7 +2,7 @@
  *
  * A test is ppN (one prompt of N ids) or tgN (N decode steps), at a depth of D ids that were filled before and are not timed. The depth is filled
  * once; every repetition starts from a mark of it. Ids are random from a fixed seed: the same trace in every repetition. One warm-up per
- * test. Not timed: loading, tokenising, sampling. */
+ * test. Every step ends with the arg-max, as a greedy answer's does. Not timed: loading, tokenising, sampling. */
 #include "model/answer.h"
 
 #include <inttypes.h>
