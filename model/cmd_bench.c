@@ -2,7 +2,7 @@
  *
  * A test is ppN (one prompt of N ids) or tgN (N decode steps), at a depth of D ids that were filled before and are not timed. The depth is filled
  * once; every repetition starts from a mark of it. Ids are random from a fixed seed: the same trace in every repetition. One warm-up per
- * test. Not timed: loading, tokenising, sampling. */
+ * test. Every step ends with the arg-max, as a greedy answer's does. Not timed: loading, tokenising, sampling. */
 #include "model/answer.h"
 
 #include <inttypes.h>
@@ -73,6 +73,7 @@ static status run_once(struct bench *b, const struct result *r, double *seconds,
     for (uint64_t i = 0; i < r->n_gen; i++)
         TRY(session_decode(b->s, ids[r->n_prompt + i], e));
     *seconds = now() - t0;
+    TRY(session_fetch_logits(b->s, e));
     return model_check_logits(b->m, session_logits(b->s), e);
 }
 
@@ -96,6 +97,7 @@ static status enter_depth(struct bench *b, uint64_t n_depth, struct err *e)
     struct session_params p = { .n_ctx = n_depth + longest, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
     TRY(session_open(&b->s, b->m, &p, o->mem_limit, e));
     session_device_memory(b->s, &b->memory);
+    session_want(b->s, 1); /* greedy, as an answer is by default */
     b->ids = calloc(p.n_ctx, sizeof *b->ids);
     b->mark = malloc(session_mark_bytes(b->s));
     if (!b->ids || !b->mark)

@@ -9,10 +9,8 @@
 #include "gpu/device_weights.h"
 #include "gpu/gpu_kernels.h"
 #include "model/model_kernels.h"
-#include "model/ngram.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- recording ---- */
 
@@ -167,29 +165,11 @@ static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward
         experts_grouped(c, f, l, n_tok);
 }
 
-/* The step to the device: one call, before everything else */
-static void fetch_step(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
-{
-    const struct shape *s = f->shape;
-    size_t bytes[4] = { sizeof *f->step, n_tok * sizeof *f->ids, (3 + (size_t)n_tok) * s->rope_dim * sizeof(float),
-                        (size_t)n_tok * s->ple_head * s->ple_row * sizeof(float) };
-    struct copy_args a = { .from = { ADDR(f->step), ADDR(f->ids), ADDR(f->rope), ADDR(f->ngram) },
-                           .to = { f->step_at, f->ids_at, f->rope_at, f->ngram_at } };
-    uint32_t longest = 0;
-    for (int i = 0; i < 4; i++) {
-        a.from[i] += f->shared_delta;
-        a.n[i] = (uint32_t)((bytes[i] + 15) / 16);
-        longest = MAX(longest, a.n[i]);
-    }
-    gpu_record(c, &gpu_kernels, K_copy, &a, sizeof a, (uint32_t)size_up(longest, COPY_GRAIN));
-}
-
 void forward_embed(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
 {
     f->residual = f->residuals[0];
     f->pending = false;
-    if (f->device)
-        fetch_step(c, f, n_tok);
+    forward_fetch_ids(c, f, n_tok);
     CALL(c, gpu_kernels, f->device ? K_embed_dev : K_embed, n_tok, struct embed_args, .step = f->step_at, .table = gpu_block(c, f->token_embd),
          .out = f->residual, .n_stream = f->shape->n_stream);
 }
@@ -214,26 +194,6 @@ void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t 
 {
     mix(c, f, f->out_hc, row0, n_row, phase);
     gpu_matmul(c, f->head, 1, f->u, f->shape->n_embd, n_row);
-}
-
-void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos, const int32_t *past)
-{
-    const struct shape *s = f->shape;
-    memcpy(f->ids, ids, n * sizeof *ids);
-    f->step->n_tok = n;
-    f->step->arrived = 0;
-    f->step->pos = (uint32_t)pos;
-    uint32_t half = s->rope_dim / 2;
-    for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++) {
-        float p = pos + j >= 3 ? (float)(pos + j - 3) : 0; /* entries before position 0 are never read */
-        for (uint32_t i = 0; i < half; i++) {
-            float angle = p * f->inv_freq[i]; /* in f32, as the reference has it (spec 4.2) */
-            f->rope[(size_t)j * s->rope_dim + 2 * i] = cosf(angle);
-            f->rope[(size_t)j * s->rope_dim + 2 * i + 1] = sinf(angle);
-        }
-    }
-    if (s->ple_layer >= 0)
-        ngram_gather(s, &f->w->ple, past, ids, n, f->ngram);
 }
 
 /* ---- placing ---- */
@@ -322,26 +282,6 @@ status forward_check_device(const struct shape *s, struct err *e)
     return OK;
 }
 
-/* What the host writes for a step, and on a device where kernels read it */
-static void place_step(struct forward *f, struct forward_memory *m)
-{
-    const struct shape *s = f->shape;
-    size_t n = f->max_tok, rope = (3 + n) * s->rope_dim, ngram = n * s->ple_head * s->ple_row;
-    f->step = arena_take(&m->shared, 1, sizeof *f->step);
-    f->ids = arena_take(&m->shared, n, sizeof *f->ids);
-    f->rope = arena_take(&m->shared, rope, sizeof(float));
-    f->ngram = arena_take(&m->shared, ngram, sizeof(float));
-    f->inv_freq = arena_take(&m->blocks, s->rope_dim / 2, sizeof(float));
-    f->step_at = ADDR(f->step), f->ids_at = ADDR(f->ids), f->rope_at = ADDR(f->rope), f->ngram_at = ADDR(f->ngram);
-    f->shared_delta = m->shared_delta;
-    if (!f->device)
-        return;
-    f->step_at = ADDR(arena_take(&m->scratch, 1, sizeof *f->step));
-    f->ids_at = ADDR(arena_take(&m->scratch, n, sizeof *f->ids));
-    f->rope_at = ADDR(arena_take(&m->scratch, rope, sizeof(float)));
-    f->ngram_at = ADDR(arena_take(&m->scratch, ngram, sizeof(float)));
-}
-
 void forward_place(struct forward *f, struct forward_memory *m, const struct layer_state *state, gpu_addr ple_window)
 {
     const struct shape *s = f->shape;
@@ -353,7 +293,7 @@ void forward_place(struct forward *f, struct forward_memory *m, const struct lay
     f->head = arena_take(&m->blocks, 1, sizeof *f->head);
     f->ple_in = arena_take(&m->blocks, 2, sizeof *f->ple_in);
     f->token_embd = arena_take(&m->blocks, 1, sizeof *f->token_embd);
-    place_step(f, m);
+    forward_place_step(f, m);
     f->residuals[0] = f->residuals[1] = FLOATS(n * wide);
     if (f->device) { /* fused calls: few rows */
         f->residuals[1] = FLOATS(DECODE_ROWS * wide);
@@ -367,6 +307,9 @@ void forward_place(struct forward *f, struct forward_memory *m, const struct lay
     f->u = FLOATS(n * D);
     f->y = FLOATS(n * D);
     f->logits = FLOATS((size_t)f->max_logits * s->n_vocab);
+    size_t spans = (s->n_vocab + TOP_SPAN - 1) / TOP_SPAN; /* of the vocabulary, then of what these leave */
+    for (int i = 0; i < 2; i++, spans = (spans * TOP_MAX + TOP_SPAN - 1) / TOP_SPAN)
+        f->parts[i] = ADDR(arena_take(a, spans * TOP_MAX, sizeof(struct argmax_best)));
     /* The parts of a layer are never alive together: their scratch lies in the same place. */
     size_t base = a->used, end = base;
     gdn_scratch_take(&f->gdn_s, a, &f->gdn, n);

@@ -11,6 +11,8 @@
 #include "gpu/base.h"
 #include "model/backend.h"
 #include "model/direct.h"
+#include "model/gguf.h"
+#include "model/sample.h"
 #include "model/shape.h"
 #include "model/tokenizer.h"
 
@@ -83,8 +85,18 @@ status session_prefill(session *s, const int32_t *ids, size_t n, session_rows_fn
 status session_flush(session *s, session_rows_fn on_rows, void *ctx, struct err *e);
 /* One generated id through the decode kernels (flushes first). */
 status session_decode(session *s, int32_t id, struct err *e);
+/* What the caller reads after session_flush and session_decode; before the first position. 0, as after session_open: all logits, in session_logits.
+ * n_best up to SESSION_BEST_MAX: only the n_best largest, in session_best; they are found where the logits are computed, and a device sends
+ * 8 bytes for each instead of the whole row. */
+enum { SESSION_BEST_MAX = 256 };
+void session_want(session *s, uint32_t n_best);
 /* [n_vocab] f32 of the last row after session_flush or session_decode; owned by the session. */
 const float *session_logits(const session *s);
+/* The largest logits of the last row, by ascending id; the lower ids among equals, no NaN, and no -infinity unless n_best is 1. Fewer than n_best when there are
+ * no more such. */
+const struct candidate *session_best(const session *s, size_t *n);
+/* Brings all logits of the last row to session_logits when session_want has asked for less. */
+status session_fetch_logits(session *s, struct err *e);
 size_t session_n_past(const session *s); /* committed positions, waiting ids included */
 size_t session_n_ctx(const session *s);
 size_t session_n_ubatch(const session *s); /* rows of a prefill step, at most */
