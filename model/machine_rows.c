@@ -139,7 +139,7 @@ static status measure_gemm(struct bench *b, struct err *e)
                  .x_stride = EMBD, .n_job = 1, .n_tok = PROMPT);
         TRY(bench_time(b, &t, e));
         t = (t - b->submit_s) / N;
-        printf("gemm, %u x %u x %u, %-8s       %8.1f us  %8.1f TFLOP/s\n", PROMPT, OUT, EMBD, kind[i].name, t * 1e6, flop / t / 1e12);
+        printf("gemm, %d x %d x %d, %-8s       %8.1f us  %8.1f TFLOP/s\n", PROMPT, OUT, EMBD, kind[i].name, t * 1e6, flop / t / 1e12);
     }
     return OK;
 }
