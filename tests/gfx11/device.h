@@ -1,0 +1,26 @@
+/* device.h - the interpreter as a backend behind gpu.h: rows run their gfx1151 code objects. For tests only. */
+#ifndef HAYATE_TESTS_GFX11_DEVICE_H
+#define HAYATE_TESTS_GFX11_DEVICE_H
+
+#include "gpu/gpu.h"
+#include "tests/gfx11/gfx11.h"
+
+struct gfx11_options {
+    uint64_t limit;   /* instructions of one launch; 0: none */
+    uint32_t poison;  /* a word that means "nobody has written this" when it comes in by gpu_write; 0: there is none */
+    /* What kernels may touch, instead of all allocations as a whole; called before every launch. NULL: all allocations. */
+    status (*regions)(void *context, gpu *g, struct gfx11_memory *m, struct err *e);
+    void *context;
+};
+/* ERR_NOMEM. */
+status gpu_open_gfx11(gpu **out, const struct gfx11_options *o, struct err *e);
+/* The shadow of an address inside an allocation: 1 bit per bit, set where nobody has written. */
+uint8_t *gfx11_shadow(gpu *g, gpu_addr at);
+/* What the last launch took, and the largest so far, in instructions of waves; and all of them. */
+struct gfx11_counts {
+    uint64_t last, largest, all;
+    enum gfx11_fault fault; /* of the last launch */
+};
+struct gfx11_counts gfx11_counts(const gpu *g);
+
+#endif
