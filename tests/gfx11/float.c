@@ -80,7 +80,8 @@ HALVES(med3_h, f32_to_half(middle(x, y, z)))
 static int exponent(float x) { return (int)(as_u32(x) >> 23 & 255); }
 static bool denormal(double x) { return x != 0 && fabs(x) < 0x1p-126; }
 
-/* One of the two operands, scaled where the steps of the division would leave the range; *late: the quotient has to be scaled back. */
+/* The manual's cases for 1 / den compare a double with the smallest double, so they never hold for f32 and are not here.
+ * One of the two operands, scaled where the steps of the division would leave the range; *late: the quotient has to be scaled back. */
 static float scale_operand(float x, float den, float num, bool *late)
 {
     double d = (double)den, n = (double)num;
@@ -93,12 +94,6 @@ static float scale_operand(float x, float den, float num, bool *late)
     }
     if (denormal(d))
         return ldexpf(x, 64);
-    if (denormal(1 / d) && denormal(n / d)) {
-        *late = true;
-        return x == den ? ldexpf(x, 64) : x;
-    }
-    if (denormal(1 / d))
-        return ldexpf(x, -64);
     if (denormal(n / d)) {
         *late = true;
         return x == num ? ldexpf(x, 64) : x;

@@ -148,24 +148,25 @@ INT(pk_u16, MIN(x, 65535u) | MIN(y, 65535u) << 16)
 
 /* ---- 64 bits ---- */
 
-static void write64(struct wave *w, const struct inst *in, const uint64_t *r, const bool *bad, bool tainted)
+static void write64(struct wave *w, const struct inst *in, const uint64_t *r, const uint64_t *bad, bool tainted)
 {
     uint32_t part[LANES], part_bad[LANES];
     for (uint32_t k = 0; k < 2; k++) {
         for (int i = 0; i < LANES; i++)
-            part[i] = (uint32_t)(r[i] >> 32 * k), part_bad[i] = bad[i] ? ALL_LANES : 0;
+            part[i] = (uint32_t)(r[i] >> 32 * k), part_bad[i] = (uint32_t)(bad[i] >> 32 * k);
         vgpr_set(w, in->d.code + k, part, tainted ? part_bad : NULL);
     }
 }
 static uint64_t two(const struct source s[2], int i) { return (uint64_t)s[1].x[i] << 32 | s[0].x[i]; }
-static bool bad_in(const struct source *s, int i) { return s->bad && s->bad[i]; }
+static uint64_t bad_in(const struct source *s, int i) { return s->bad ? s->bad[i] : 0; }
+/* the lowest bit and all above */
+static uint64_t up(uint64_t bad) { return bad | -(bad & -bad); }
 
 /* arg: 0 left, 1 right, 2 right with sign */
 static void shift64(struct wave *w, const struct inst *in)
 {
     struct source by, s[2];
-    uint64_t r[LANES];
-    bool bad[LANES];
+    uint64_t r[LANES], bad[LANES];
     source_get(w, in, 0, &by);
     source_raw(w, &in->s[1], 0, &s[0]);
     source_raw(w, &in->s[1], 1, &s[1]);
@@ -173,7 +174,7 @@ static void shift64(struct wave *w, const struct inst *in)
         uint64_t x = two(s, i);
         uint32_t n = by.x[i] & 63;
         r[i] = in->op->arg == 0 ? x << n : in->op->arg == 1 ? x >> n : (uint64_t)((int64_t)x >> n);
-        bad[i] = bad_in(&by, i) || bad_in(&s[0], i) || bad_in(&s[1], i);
+        bad[i] = bad_in(&by, i) & 63 || bad_in(&s[0], i) || bad_in(&s[1], i) ? UINT64_MAX : 0;
     }
     write64(w, in, r, bad, by.bad || s[0].bad || s[1].bad);
 }
@@ -182,8 +183,7 @@ static void shift64(struct wave *w, const struct inst *in)
 static void mad64(struct wave *w, const struct inst *in)
 {
     struct source x, y, s[2];
-    uint64_t r[LANES];
-    bool bad[LANES];
+    uint64_t r[LANES], bad[LANES];
     uint32_t over = 0, over_bad = 0, exec = exec_of(w);
     source_get(w, in, 0, &x);
     source_get(w, in, 1, &y);
@@ -192,8 +192,8 @@ static void mad64(struct wave *w, const struct inst *in)
     for (int i = 0; i < LANES; i++) {
         uint64_t z = two(s, i), product = in->op->arg ? (uint64_t)((int64_t)S(x.x[i]) * S(y.x[i])) : (uint64_t)x.x[i] * y.x[i];
         r[i] = product + z;
-        bad[i] = bad_in(&x, i) || bad_in(&y, i) || bad_in(&s[0], i) || bad_in(&s[1], i);
-        over |= (uint32_t)(r[i] < z) << i, over_bad |= (uint32_t)bad[i] << i;
+        bad[i] = up(bad_in(&x, i) | bad_in(&y, i) | bad_in(&s[0], i) | bad_in(&s[1], i) << 32); /* often only the lower half of the sum is wanted */
+        over |= (uint32_t)(r[i] < z) << i, over_bad |= (uint32_t)(bad[i] != 0) << i;
     }
     scalar_set(w, &in->mask_d, (struct scalar){ over & exec, over_bad & exec });
     write64(w, in, r, bad, over_bad & exec);

@@ -12,14 +12,15 @@ static void race(struct wave *w, uint32_t at, const char *now, const char *befor
     fault(w, GFX11_RACE, "LDS bytes %u..: %s here, %s in wave %u, no barrier between", at, now, before, other);
 }
 
-static void touch_word(struct wave *w, uint32_t word, enum touch how)
+/* same: what is written stands there already, which no order of the waves can spoil */
+static void touch_word(struct wave *w, uint32_t word, enum touch how, bool same)
 {
     struct lds_word *l = &w->g->lds_word[word];
     uint32_t epoch = w->g->epoch + 1;
     uint64_t me = (uint64_t)1 << w->index, others = l->epoch_read == epoch ? l->readers & ~me : 0;
     bool written = l->epoch_write == epoch;
-    bool both_atomic = how == ATOMIC && l->atomic;
-    if (written && l->writer != w->index && !both_atomic)
+    bool harmless = how == ATOMIC ? l->atomic : how == WRITE && same && !l->atomic;
+    if (written && l->writer != w->index && !harmless)
         race(w, 4 * word, how == READ ? "read" : how == WRITE ? "written" : "changed", l->atomic ? "changed" : "written", l->writer);
     else if (how != READ && others)
         race(w, 4 * word, how == WRITE ? "written" : "changed", "read", (uint32_t)__builtin_ctzll(others));
@@ -32,7 +33,7 @@ static void touch_word(struct wave *w, uint32_t word, enum touch how)
 }
 
 /* n bytes of LDS for a lane; NULL after a fault */
-static uint8_t *lds_at(struct wave *w, uint32_t at, uint32_t n, enum touch how, uint8_t **bad, uint32_t lane)
+static uint8_t *lds_at(struct wave *w, uint32_t at, uint32_t n, uint8_t **bad, uint32_t lane)
 {
     uint32_t size = w->g->code->lds_bytes;
     if (at >= size || n > size - at) {
@@ -43,10 +44,17 @@ static uint8_t *lds_at(struct wave *w, uint32_t at, uint32_t n, enum touch how, 
         fault(w, GFX11_RANGE, "lane %u: %u bytes at %u of LDS, which is not aligned", lane, n, at);
         return NULL;
     }
-    for (uint32_t b = at / 4; b <= (at + n - 1) / 4; b++)
-        touch_word(w, b, how);
     *bad = w->g->lds_bad + at;
     return w->g->lds + at;
+}
+
+/* False after a fault */
+static bool touch(struct wave *w, const uint8_t *p, uint32_t n, enum touch how, bool same)
+{
+    uint32_t at = (uint32_t)(p - w->g->lds);
+    for (uint32_t b = at / 4; b <= (at + n - 1) / 4; b++)
+        touch_word(w, b, how, same);
+    return !faulted(w);
 }
 
 /* ---- loads and stores ---- */
@@ -86,8 +94,8 @@ static void load(struct wave *w, const struct inst *in)
             continue;
         for (uint32_t k = 0; k < parts; k++) {
             uint8_t *shadow;
-            const uint8_t *p = lds_at(w, a.x[i] + offset(in, k, n), n, READ, &shadow, i);
-            if (!p || faulted(w))
+            const uint8_t *p = lds_at(w, a.x[i] + offset(in, k, n), n, &shadow, i);
+            if (!p || !touch(w, p, n, READ, false))
                 return;
             memcpy((uint8_t *)x + k * n, p, n);
             memcpy((uint8_t *)b + k * n, shadow, n);
@@ -123,11 +131,13 @@ static void store(struct wave *w, const struct inst *in)
     for (uint32_t i = 0; i < LANES; i++)
         for (uint32_t k = 0; k < parts && exec >> i & 1; k++) {
             uint32_t x[4] = { 0 }, b[4] = { 0 };
-            uint8_t *shadow, *p = lds_at(w, a.x[i] + offset(in, k, n), n, WRITE, &shadow, i);
-            if (!p || faulted(w))
+            uint8_t *shadow, *p = lds_at(w, a.x[i] + offset(in, k, n), n, &shadow, i);
+            if (!p)
                 return;
             for (uint32_t j = 0; j < in->s[1 + k].n; j++)
                 x[j] = s[k][j].x[i] >> shift, b[j] = s[k][j].bad ? s[k][j].bad[i] >> shift : 0;
+            if (!touch(w, p, n, WRITE, memcmp(p, x, n) == 0 && memcmp(shadow, b, n) == 0))
+                return;
             memcpy(p, x, n);
             memcpy(shadow, b, n);
         }
@@ -163,8 +173,8 @@ static void atomic(struct wave *w, const struct inst *in)
         uint32_t x, b;
         if (!(exec >> i & 1))
             continue;
-        uint8_t *p = lds_at(w, a.x[i] + (uint32_t)in->imm, 4, ATOMIC, &shadow, i);
-        if (!p || faulted(w))
+        uint8_t *p = lds_at(w, a.x[i] + (uint32_t)in->imm, 4, &shadow, i);
+        if (!p || !touch(w, p, 4, ATOMIC, false))
             return;
         memcpy(&b, shadow, 4);
         if (!must_be_written(w, b, "an atomic"))
