@@ -154,8 +154,9 @@ $(B)/tests/%: tests/%.c $(OBJ)
 $(B)/tests/prop_kernels: $(B)/host/host.a
 # The interpreter of gfx1151 code objects
 GFX11_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/gfx11/*.c))
-$(B)/tests/prop_gfx11: $(GFX11_OBJ)
+$(B)/tests/prop_gfx11 $(B)/tests/unit_gfx11: $(GFX11_OBJ)
 $(B)/tests/prop_gfx11.ran: $(KERNEL_FILES)
+$(B)/tests/unit_gfx11.ran: $(KERNEL_FILES) $(wildcard tests/gfx11/faults/*) kernels_bin/tool/gfx1151.flags
 $(B)/tests/unit_kernels: $(B)/kernels_bin/tool/rows.o $(B)/kernels_bin/tool/inspect.o
 $(B)/tests/unit_kernels.ran: $(KERNEL_FILES) $(wildcard */*.k */*.h gpu/lang/*)
 $(B)/tests/%.ran: $(B)/tests/% $(MODELS)
