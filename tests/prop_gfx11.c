@@ -27,6 +27,7 @@ struct result {
     struct row_result r;
     struct err e;
     struct gfx11_counts counts;
+    uint32_t n_ran, n_inst; /* instructions of the code object that ran at least once */
     double seconds;
 };
 static struct result results[512];
@@ -70,8 +71,10 @@ static void check_row(struct result *r)
         if (r->s != OK)
             snprintf(r->r.first, sizeof r->r.first, "case %u (%s): ", round, k.c.shape);
     }
-    if (g)
+    if (g) {
         r->counts = gfx11_counts(g);
+        gfx11_row_coverage(g, r->m->table->row[r->id].id, &r->n_ran, &r->n_inst);
+    }
     row_check_close(&k);
     gpu_close(g);
     r->seconds = now() - start;
@@ -97,6 +100,7 @@ int main(int argc, char **argv)
 {
     pthread_t thread[MOST_THREADS];
     uint32_t n_thread = MIN((uint32_t)MOST_THREADS, gpu_cores_available());
+    uint64_t n_ran = 0, n_inst = 0, all = 0;
     seed = test_seed(11);
     for (int m = 0; m < ROW_MODULES; m++)
         for (uint32_t id = 0; id < row_modules[m].table->n; id++)
@@ -113,8 +117,12 @@ int main(int argc, char **argv)
         if (r->s != OK || !row_passed(&r->r))
             fprintf(stderr, "%s: %s%s\n", id, r->r.no_cases ? "no cases" : r->r.first, r->s != OK ? r->e.msg : "");
         if (argc > 1)
-            printf("%-20s %4u cases %9.3f M instructions, largest launch %9.3f M, %.2f s\n", id, r->r.shapes, (double)r->counts.all / 1e6, (double)r->counts.largest / 1e6, r->seconds);
+            printf("%-20s %3u cases, %7.3f M instructions, largest launch %6.3f M, %4u of %4u ran, worst error %.3f of allowed, %5.2f s\n", id, r->r.shapes,
+                   (double)r->counts.all / 1e6, (double)r->counts.largest / 1e6, r->n_ran, r->n_inst, r->r.ratio, r->seconds);
+        n_ran += r->n_ran, n_inst += r->n_inst, all += r->counts.all;
     }
     CHECK(n_results > 0);
+    printf("%u code objects, %.1f M instructions of waves; %.1f %% of %llu instructions ran\n", n_results, (double)all / 1e6, 100.0 * (double)n_ran / (double)MAX(n_inst, 1),
+           (unsigned long long)n_inst);
     return TEST_END();
 }

@@ -14,6 +14,7 @@ struct allocation {
 struct loaded {
     const char *id;
     struct code *code;
+    uint8_t *ran;
 };
 struct device {
     gpu base;
@@ -40,13 +41,31 @@ uint8_t *gfx11_shadow(gpu *g, gpu_addr at)
     struct allocation *a = find(of(g), at);
     return a ? a->bad + (at - ADDR(a->p)) : NULL;
 }
+bool gfx11_row_coverage(const gpu *g, const char *id, uint32_t *n_ran, uint32_t *n_all)
+{
+    const struct device *d = (const struct device *)(const void *)g;
+    for (size_t i = 0; i < d->n_code; i++)
+        if (strcmp(d->code[i].id, id) == 0) {
+            gfx11_coverage(d->code[i].code, d->code[i].ran, n_ran, n_all);
+            return true;
+        }
+    return false;
+}
+const uint8_t *gfx11_row_ran(const gpu *g, const char *id)
+{
+    const struct device *d = (const struct device *)(const void *)g;
+    for (size_t i = 0; i < d->n_code; i++)
+        if (strcmp(d->code[i].id, id) == 0)
+            return d->code[i].ran;
+    return NULL;
+}
 struct gfx11_counts gfx11_counts(const gpu *g) { return ((const struct device *)(const void *)g)->counts; }
 
 static void close_device(gpu *g)
 {
     struct device *d = of(g);
     for (size_t i = 0; i < d->n_code; i++)
-        gfx11_unload(d->code[i].code);
+        gfx11_unload(d->code[i].code), free(d->code[i].ran);
     for (size_t i = 0; i < d->n_mem; i++) {
         pages_free(d->mem[i].p, d->mem[i].bytes);
         pages_free(d->mem[i].bad, d->mem[i].bytes);
@@ -155,23 +174,24 @@ static void forget(gpu *g, struct gpu_cmd *c) { (void)g, (void)c; }
 
 /* ---- calls ---- */
 
-static status code_of(struct device *d, const struct gpu_kernel *row, const struct code **c, struct err *e)
+static status code_of(struct device *d, const struct gpu_kernel *row, struct loaded **c, struct err *e)
 {
     const struct kernel_bin *k = kernel_bin_find(row->id);
     for (size_t i = 0; i < d->n_code; i++)
         if (strcmp(d->code[i].id, row->id) == 0) {
-            *c = d->code[i].code;
+            *c = &d->code[i];
             return OK;
         }
-    struct code *loaded;
+    struct loaded l = { .id = row->id };
     if (!k || !k->gfx1151)
         return fail(e, ERR_DEVICE, "%s has no code object", row->id);
     if (!grow((void **)&d->code, d->n_code, &d->cap_code, sizeof *d->code))
         return fail(e, ERR_NOMEM, "%s", row->id);
-    TRY(gfx11_load(&loaded, k->gfx1151, k->gfx1151_bytes, e));
-    d->code[d->n_code++] = (struct loaded){ row->id, loaded };
-    *c = loaded;
-    return OK;
+    TRY(d->o.code ? gfx11_load(&l.code, d->o.code, d->o.code_bytes, e) : gfx11_load(&l.code, k->gfx1151, k->gfx1151_bytes, e));
+    l.ran = calloc(gfx11_code_bytes(l.code) / 4 + 1, 1);
+    d->code[d->n_code] = l;
+    *c = &d->code[d->n_code++];
+    return l.ran ? OK : fail(e, ERR_NOMEM, "%s", row->id);
 }
 
 static status all_memory(struct device *d, struct err *e)
@@ -186,12 +206,12 @@ static status start(gpu *g, struct gpu_cmd *c, struct err *e)
     struct device *d = of(g);
     for (uint32_t i = 0; i < c->n; i++) {
         const struct gpu_kernel *row = &c->call[i].table->row[c->call[i].id];
-        const struct code *code;
-        struct gfx11_run run = { .memory = &d->regions, .limit = d->o.limit };
-        TRY(code_of(d, row, &code, e));
+        struct loaded *l = NULL;
+        TRY(code_of(d, row, &l, e));
+        struct gfx11_run run = { .memory = &d->regions, .limit = d->o.limit, .ran = l->ran };
         d->regions.n = 0;
         TRY(d->o.regions ? d->o.regions(d->o.context, g, &d->regions, e) : all_memory(d, e));
-        status s = gfx11_run(&run, code, c->call[i].args, row->args_bytes, (uint32_t)(size_up(c->call[i].n_items, row->grain) / row->grain), row->workgroup, e);
+        status s = gfx11_run(&run, l->code, c->call[i].args, row->args_bytes, (uint32_t)(size_up(c->call[i].n_items, row->grain) / row->grain), row->workgroup, e);
         d->counts.last = run.n_run, d->counts.all += run.n_run;
         d->counts.largest = MAX(d->counts.largest, run.n_run);
         d->counts.fault = run.fault;

@@ -11,6 +11,8 @@ struct gfx11_options {
     /* What kernels may touch, instead of all allocations as a whole; called before every launch. NULL: all allocations. */
     status (*regions)(void *context, gpu *g, struct gfx11_memory *m, struct err *e);
     void *context;
+    const void *code; /* a code object that runs instead of the embedded one, for every row; NULL: none */
+    size_t code_bytes;
 };
 /* ERR_NOMEM. */
 status gpu_open_gfx11(gpu **out, const struct gfx11_options *o, struct err *e);
@@ -22,5 +24,9 @@ struct gfx11_counts {
     enum gfx11_fault fault; /* of the last launch */
 };
 struct gfx11_counts gfx11_counts(const gpu *g);
+/* How many of a row's instructions have run since the device was opened. False: the row has not run. */
+bool gfx11_row_coverage(const gpu *g, const char *id, uint32_t *n_ran, uint32_t *n_all);
+/* 1 for every word of the code at which an instruction has run; NULL: the row has not run. */
+const uint8_t *gfx11_row_ran(const gpu *g, const char *id);
 
 #endif

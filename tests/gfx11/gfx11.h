@@ -51,6 +51,7 @@ void gfx11_unload(struct code *c); /* accepts NULL */
 struct gfx11_run {
     struct gfx11_memory *memory;
     uint64_t limit; /* instructions of all waves; 0: none */
+    uint8_t *ran;   /* [gfx11_code_bytes / 4] set to 1 where an instruction has run; NULL: nobody wants to know */
     /* results */
     uint64_t n_run;
     enum gfx11_fault fault;
@@ -65,5 +66,7 @@ status gfx11_run(struct gfx11_run *run, const struct code *c, const void *args, 
 size_t gfx11_disassemble(const struct code *c, size_t at, char *text, size_t size);
 /* Number of bytes of code. */
 size_t gfx11_code_bytes(const struct code *c);
+/* How many instructions there are, and how many of them ran[] marks. */
+void gfx11_coverage(const struct code *c, const uint8_t *ran, uint32_t *n_ran, uint32_t *n_all);
 
 #endif

@@ -103,6 +103,8 @@ static void step(struct wave *w)
         wait_check(w, in);
     if (faulted(w))
         return;
+    if (w->g->run->ran)
+        w->g->run->ran[w->pc] = 1;
     w->next = w->pc + in->n_words;
     in->run(w, in);
     w->n_run++;
