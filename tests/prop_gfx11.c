@@ -60,7 +60,7 @@ static double now(void)
 static void check_row(struct result *r)
 {
     struct row_check k = { 0 };
-    struct gfx11_options o = { .limit = LIMIT, .poison = POISON, .regions = case_regions, .context = &k };
+    struct gfx11_options o = { .limit = LIMIT, .races = true, .poison = POISON, .regions = case_regions, .context = &k };
     gpu *g = NULL;
     double start = now();
     r->s = gpu_open_gfx11(&g, &o, &r->e);

@@ -177,7 +177,7 @@ static enum gfx11_fault run(const char *from, const char *name, uint32_t n_items
         in[i] = 1000 * i + 7;
     memset(out, 0, n_out * sizeof *out);
     struct gfx11_memory mem = { 0 };
-    struct gfx11_run r = { .memory = &mem, .limit = 10000 };
+    struct gfx11_run r = { .memory = &mem, .limit = 10000, .races = true };
     uint64_t args[2] = { ADDR(in), ADDR(out) };
     status s = gfx11_load(&c, b.p, b.n, &e);
     if (s == OK)
@@ -205,7 +205,7 @@ static const struct {
     { GFX11_WAIT, "use before s_waitcnt: source s4 is still being loaded, at +c global_load_b32 v2, v1, s[4:5]" },
     { GFX11_WAIT, "use before s_waitcnt: source v6 is still being loaded, at +24 v_mov_b32_e32 v7, v6" },
     { GFX11_WAIT, "use before s_waitcnt: a barrier while 1 accesses to LDS are under way, at +40 s_barrier" },
-    { GFX11_RACE, "race in LDS: LDS bytes 128..: written here, read in wave 0, no barrier between, at" },
+    { GFX11_RACE, "race: LDS bytes 128..: written here, read in wave 0, no barrier between, at" },
     { GFX11_BARRIER, "barrier not reached by all: 1 waves wait, 1 have ended, at" },
     { GFX11_WAIT, "use before s_waitcnt: source v4 is still being loaded, at" },
     { GFX11_UNWRITTEN, "unwritten value: lane 0 stores bits that nobody has written" },
@@ -220,6 +220,8 @@ static const struct {
     { GFX11_ENDLESS, "no end: more than 10000 instructions" },
     { GFX11_UNKNOWN, "unknown instruction: 7e0a6b05" },
     { GFX11_UNWRITTEN, "unwritten value: lane 0 stores bits that nobody has written" },
+    { GFX11_RACE, "race: bytes 128.. of a buffer: written here, read in group 0, wave 0, nothing orders the two" },
+    { GFX11_RACE, "race: bytes 4.. of a buffer: written here, written in group 0, wave 0, nothing orders the two" },
 };
 
 static void test_faults(const char *from)

@@ -208,7 +208,7 @@ static status start(gpu *g, struct gpu_cmd *c, struct err *e)
         const struct gpu_kernel *row = &c->call[i].table->row[c->call[i].id];
         struct loaded *l = NULL;
         TRY(code_of(d, row, &l, e));
-        struct gfx11_run run = { .memory = &d->regions, .limit = d->o.limit, .ran = l->ran };
+        struct gfx11_run run = { .memory = &d->regions, .limit = d->o.limit, .races = d->o.races, .ran = l->ran };
         d->regions.n = 0;
         TRY(d->o.regions ? d->o.regions(d->o.context, g, &d->regions, e) : all_memory(d, e));
         status s = gfx11_run(&run, l->code, c->call[i].args, row->args_bytes, (uint32_t)(size_up(c->call[i].n_items, row->grain) / row->grain), row->workgroup, e);

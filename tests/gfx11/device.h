@@ -7,6 +7,7 @@
 
 struct gfx11_options {
     uint64_t limit;   /* instructions of one launch; 0: none */
+    bool races;       /* see struct gfx11_run */
     uint32_t poison;  /* a word that means "nobody has written this" when it comes in by gpu_write; 0: there is none */
     /* What kernels may touch, instead of all allocations as a whole; called before every launch. NULL: all allocations. */
     status (*regions)(void *context, gpu *g, struct gfx11_memory *m, struct err *e);

@@ -18,7 +18,7 @@ enum gfx11_fault {
     GFX11_NO_FAULT,
     GFX11_UNKNOWN,      /* an instruction, encoding or mode that is not known here */
     GFX11_UNWRITTEN,    /* a register or memory that nobody has written reaches a store, an address, exec or a branch */
-    GFX11_RACE,         /* two waves touch the same word of LDS without a barrier between */
+    GFX11_RACE,         /* two waves touch the same word of LDS, or of memory, without a barrier between */
     GFX11_WAIT,         /* a register is used before the s_waitcnt that covers its load */
     GFX11_RANGE,        /* an address outside of what the kernel may touch */
     GFX11_LANE,         /* a value is taken from a lane that is switched off */
@@ -34,6 +34,7 @@ struct gfx11_region {
     size_t readable; /* >= bytes: so much may be loaded, because vectors reach over the end */
     uint8_t *bad;    /* [readable] shadow, 1 bit per bit: not written by anybody; NULL: all is written */
     bool read_only;
+    struct gfx11_touch *touch; /* inside: who touched it last */
 };
 struct gfx11_memory {
     struct gfx11_region *region; /* sorted by p, without overlap */
@@ -51,6 +52,7 @@ void gfx11_unload(struct code *c); /* accepts NULL */
 struct gfx11_run {
     struct gfx11_memory *memory;
     uint64_t limit; /* instructions of all waves; 0: none */
+    bool races;     /* look for races in memory that may be written, too; takes eight times its size */
     uint8_t *ran;   /* [gfx11_code_bytes / 4] set to 1 where an instruction has run; NULL: nobody wants to know */
     /* results */
     uint64_t n_run;

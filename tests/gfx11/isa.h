@@ -192,6 +192,14 @@ static inline bool wait_pending(const struct wave *w) { return w->vm_issued != w
 /* n bytes at address, and their shadow; NULL after a fault. store: for writing. */
 uint8_t *memory_at(struct wave *w, uint64_t address, uint32_t n, bool store, uint8_t **bad, uint32_t lane);
 
+/* ---- races in memory (race.c) ---- */
+
+enum race_touch { RACE_READ, RACE_WRITE, RACE_ATOMIC };
+bool race_open(struct gfx11_region *r); /* false: out of memory */
+void race_close(struct gfx11_region *r);
+/* n bytes in the region that memory_at found last. same: what is written stands there already, which no order can spoil */
+void race_check(struct wave *w, uint64_t address, uint32_t n, enum race_touch how, bool same);
+
 /* Values of one lane */
 static inline float as_f32(uint32_t x)
 {

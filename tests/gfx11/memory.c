@@ -153,6 +153,8 @@ static void load(struct wave *w, const struct inst *in)
         const uint8_t *p = place(w, in, address[i], n, false, &shadow, i);
         if (!p)
             return;
+        if (in->op->enc == GLOBAL && !in->glc)
+            race_check(w, address[i], n, RACE_READ, false);
         memcpy(x, p, n);
         if (shadow)
             memcpy(b, shadow, n);
@@ -197,6 +199,8 @@ static void store(struct wave *w, const struct inst *in)
             fault(w, GFX11_UNWRITTEN, "lane %u stores bits that nobody has written (%08x %08x %08x %08x)", i, b[0], b[1], b[2], b[3]);
             return;
         }
+        if (in->op->enc == GLOBAL)
+            race_check(w, address[i], n, RACE_WRITE, memcmp(p, x, n) == 0 && (!shadow || memcmp(shadow, b, n) == 0));
         memcpy(p, x, n);
         if (shadow)
             memcpy(shadow, b, n);
@@ -244,6 +248,7 @@ static void atomic(struct wave *w, const struct inst *in)
             fault(w, GFX11_UNWRITTEN, "lane %u: an atomic takes bits that nobody has written", i);
             return;
         }
+        race_check(w, address[i], 4, RACE_ATOMIC, false);
         memcpy(&old[i], p, 4);
         uint32_t x = what == CMPSWAP ? (old[i] == s[1].x[i] ? s[0].x[i] : old[i]) : combine(what, old[i], s[0].x[i]);
         memcpy(p, &x, 4);

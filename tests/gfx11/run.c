@@ -9,7 +9,7 @@
 const char *gfx11_fault_name(enum gfx11_fault kind)
 {
     static const char *const name[] = {
-        [GFX11_NO_FAULT] = "no fault", [GFX11_UNKNOWN] = "unknown instruction", [GFX11_UNWRITTEN] = "unwritten value", [GFX11_RACE] = "race in LDS",
+        [GFX11_NO_FAULT] = "no fault", [GFX11_UNKNOWN] = "unknown instruction", [GFX11_UNWRITTEN] = "unwritten value", [GFX11_RACE] = "race",
         [GFX11_WAIT] = "use before s_waitcnt", [GFX11_RANGE] = "address out of range", [GFX11_LANE] = "value of a lane that is off",
         [GFX11_BARRIER] = "barrier not reached by all", [GFX11_ENDLESS] = "no end",
     };
@@ -197,6 +197,9 @@ status gfx11_run(struct gfx11_run *run, const struct code *c, const void *args, 
         s = gfx11_memory_add(&mine, (struct gfx11_region){ .p = (uint8_t *)(uintptr_t)args, .bytes = args_bytes, .readable = args_bytes, .read_only = true }, e);
     if (s == OK && !group_alloc(&g, workgroup))
         s = fail(e, ERR_NOMEM, "%s: a group of %u items", c->name, workgroup);
+    for (size_t i = 0; s == OK && run->races && i < mine.n; i++)
+        if (!race_open(&mine.region[i]))
+            s = fail(e, ERR_NOMEM, "%s: who touches which byte", c->name);
     run->memory = &mine;
     for (uint32_t i = 0; s == OK && i < n_groups; i++) {
         g.id = i, g.epoch = 0;
@@ -209,6 +212,8 @@ status gfx11_run(struct gfx11_run *run, const struct code *c, const void *args, 
             s = fail(e, ERR_DEVICE, "%s", run->message);
     }
     run->memory = caller, run->last = NULL;
+    for (size_t i = 0; i < mine.n; i++)
+        race_close(&mine.region[i]);
     gfx11_memory_clear(&mine);
     group_free(&g);
     return s;

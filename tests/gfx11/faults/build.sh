@@ -10,7 +10,7 @@ clang-19 -x hip $flags "$here/sink.hip" -o "$out/sink.co"
 dropped=$(echo "$flags" | sed 's/-mllvm -disable-machine-sink//')
 # shellcheck disable=SC2086
 clang-19 -x hip $dropped "$here/sink.hip" -o "$out/sink_dropped.co"
-[ $# -gt 0 ] || set -- $(seq 0 18)
+[ $# -gt 0 ] || set -- $(seq 0 20)
 for n; do
     clang-19 -target amdgcn-amd-amdhsa -mcpu=gfx1151 -x assembler -Wa,-defsym,FAULT="$n" "$here/tiny.s" -Wl,-s -o "$out/tiny_$n.co"
 done

@@ -91,6 +91,16 @@ again:
     s_waitcnt lgkmcnt(0)
     global_store_b32 v1, v4, s[6:7]
 .endif
+.if FAULT == 19                       ; the other wave's part of the output, without a barrier
+    v_sub_nc_u32_e32 v1, 252, v1
+    s_waitcnt_vscnt null, 0x0
+    global_load_b32 v8, v1, s[6:7]
+    s_barrier
+.endif
+.if FAULT == 20                       ; both waves write to one place
+    v_mov_b32_e32 v1, 4
+    global_store_b32 v1, v0, s[6:7]
+.endif
     s_endpgm
 .Lend:
 .size tiny, .Lend - tiny
