@@ -1,6 +1,7 @@
 /* unit_gfx11.c - the interpreter of gfx1151 code objects itself: it knows every instruction of our kernels, reads them as llvm-objdump-19 does (where
  * that is installed), survives damaged files, and finds each of the faults that tests/gfx11/faults plants. */
 #include "gpu/gpu.h"
+#include "gpu/quant.h"
 #include "kernels_bin/kernels_bin.h"
 #include "tests/gfx11/gfx11.h"
 #include "tests/test.h"
@@ -239,6 +240,93 @@ static void test_faults(const char *from)
     }
 }
 
+/* ---- instructions ---- */
+
+static uint32_t in_lane(const uint32_t *x, uint32_t l) { return x[l & 31]; }
+static uint32_t dot(uint32_t x, uint32_t y, uint32_t z, uint32_t bits, bool sign_x, bool sign_y)
+{
+    for (uint32_t at = 0; at < 32; at += bits) {
+        int32_t a = (int32_t)(x >> at & ((1u << bits) - 1)), b = (int32_t)(y >> at & ((1u << bits) - 1)), top = 1 << bits;
+        z += (uint32_t)((sign_x && a >= top / 2 ? a - top : a) * (sign_y && b >= top / 2 ? b - top : b));
+    }
+    return z;
+}
+static uint32_t two_halves(float lo, float hi) { return f32_to_f16(lo) | (uint32_t)f32_to_f16(hi) << 16; }
+static float low(uint32_t x) { return f16_to_f32((uint16_t)x); }
+static float high(uint32_t x) { return f16_to_f32((uint16_t)(x >> 16)); }
+static uint32_t bits_of(float f)
+{
+    uint32_t x;
+    memcpy(&x, &f, 4);
+    return x;
+}
+
+enum { N_OPS = 26 };
+/* Result k of ops.s in lane l, told again from the manual */
+static uint32_t want(uint32_t k, uint32_t l, const uint32_t *xs, const uint32_t *ys, const uint32_t *zs)
+{
+    uint32_t x = xs[l], y = ys[l], z = zs[l], h = x & 0x7bff7bff, g = y & 0x7bff7bff, row = l & 16;
+    int32_t a = (int32_t)x, b = (int32_t)y, c = (int32_t)z;
+    static const uint8_t quad[4] = { 3, 0, 2, 1 }, eight[8] = { 7, 6, 5, 4, 0, 1, 2, 3 };
+    switch (k) {
+    case 0: return dot(x, y, z, 8, true, false);
+    case 1: return dot(x, y, z, 8, false, false);
+    case 2: return dot(x, y, z, 4, true, true);
+    case 3: return (x >> 16 & 255) | (y >> 24) << 8 | (x >> 8 & 255) << 16; /* bytes 6, 3, 5 and 0 */
+    case 4: return x << 8 | y >> 24;
+    case 5: return x << 27 | y >> 5;
+    case 6: return (x & y) | (~x & z);
+    case 7: return (uint32_t)(MAX(MIN(a, b), MIN(MAX(a, b), c)));
+    case 8: return (uint32_t)(((int64_t)a * b) >> 32);
+    case 9: return (uint32_t)(((int32_t)(x << 8) >> 8) * (int64_t)((int32_t)(y << 8) >> 8)) + z;
+    case 10: return (uint32_t)__builtin_popcount(x) + y;
+    case 11: return in_lane(xs, (l & ~3u) | quad[l & 3]);
+    case 12: return (l & 15) + 3 < 16 ? in_lane(xs, l + 3) : 0;
+    case 13: return in_lane(xs, row | ((l - 5) & 15));
+    case 14: return in_lane(xs, row | (15 - (l & 15)));
+    case 15: return in_lane(xs, row | 9);
+    case 16: return in_lane(xs, (l & ~7u) | eight[l & 7]);
+    case 17: return in_lane(xs, row | (uint32_t)((0x89abcdef01234567u >> 4 * (l & 15)) & 15));
+    case 18: return in_lane(xs, l ^ 1);
+    case 19: return two_halves(high(h) * low(g), low(h) * high(g));
+    case 20: return two_halves(low(h) - low(g), high(h) + high(g));
+    case 21: return bits_of((float)(1.0 + (double)low(h) * (double)low(g) + (double)high(h) * (double)high(g)));
+    case 22: return (x & 0xffff) | (uint32_t)f32_to_f16(low(h) + low(g)) << 16;
+    case 23: return (x & 0xffff) | y << 16;
+    case 24: return 0x38003c00;
+    default: return ((x * y) & 0xffff) | 0x38000000; /* the register held result 24 */
+    }
+}
+
+static void test_instructions(const char *from)
+{
+    struct bytes f = read_file(from, "ops.co");
+    struct code *c = NULL;
+    struct err e = { 0 };
+    uint32_t in[96], out[N_OPS * 32], rng = 12345;
+    struct gfx11_memory mem = { 0 };
+    struct gfx11_run r = { .memory = &mem, .limit = 10000 };
+    uint64_t args[2] = { ADDR(in), ADDR(out) };
+    for (uint32_t i = 0; i < 96; i++) {
+        rng = rng * 1664525 + 1013904223;
+        in[i] = rng ^ rng >> 15;
+    }
+    CHECK(gfx11_load(&c, f.p, f.n, &e) == OK && gfx11_memory_add(&mem, (struct gfx11_region){ .p = (uint8_t *)in, .bytes = sizeof in, .readable = sizeof in, .read_only = true }, &e) == OK &&
+          gfx11_memory_add(&mem, (struct gfx11_region){ .p = (uint8_t *)out, .bytes = sizeof out, .readable = sizeof out }, &e) == OK &&
+          gfx11_run(&r, c, args, sizeof args, 1, 32, &e) == OK);
+    if (e.code != OK)
+        fprintf(stderr, "ops.co: %s\n", e.msg);
+    for (uint32_t i = 0; e.code == OK && i < N_OPS * 32; i++) {
+        uint32_t w = want(i / 32, i % 32, in, in + 32, in + 64);
+        CHECK(out[i] == w);
+        if (out[i] != w)
+            fprintf(stderr, "ops.s, result %u of lane %u: %08x, want %08x\n", i / 32, i % 32, out[i], w);
+    }
+    gfx11_memory_clear(&mem);
+    gfx11_unload(c);
+    free(f.p);
+}
+
 /* Clang 19 moves v_permlanex16 under a branch unless the flag in kernels_bin/tool/gfx1151.flags keeps it from that: the sum of 32 values is right with the
  * flag, and the interpreter says what is wrong without. */
 static void test_flag(const char *from)
@@ -262,6 +350,7 @@ static void test_compiled(void)
     CHECK(make_dir("gfx11"));
     snprintf(command, sizeof command, "tests/gfx11/faults/build.sh %s", dir);
     CHECK(system(command) == 0);
+    test_instructions(dir);
     test_faults(dir);
     test_flag(dir);
     remove_dir();
@@ -272,6 +361,7 @@ int main(void)
     test_known();
     test_text();
     test_damaged();
+    test_instructions(faults);
     test_faults(faults);
     test_flag(faults);
     test_compiled();
