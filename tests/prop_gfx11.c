@@ -14,7 +14,7 @@
 #include <time.h>
 
 #ifdef __SANITIZE_ADDRESS__
-enum { ROUNDS = 2 };
+enum { ROUNDS = 6 };
 #else
 enum { ROUNDS = ROW_ROUNDS };
 #endif
@@ -114,8 +114,8 @@ int main(int argc, char **argv)
         struct result *r = &results[i];
         const char *id = r->m->table->row[r->id].id;
         CHECK(r->s == OK && row_passed(&r->r) && r->r.values > 0);
-        if (r->s != OK || !row_passed(&r->r))
-            fprintf(stderr, "%s: %s%s\n", id, r->r.no_cases ? "no cases" : r->r.first, r->s != OK ? r->e.msg : "");
+        if (r->s != OK || !row_passed(&r->r) || !r->r.values)
+            fprintf(stderr, "%s: %s%s\n", id, r->r.no_cases ? "no cases" : !r->r.values && r->s == OK ? "nothing was compared" : r->r.first, r->s != OK ? r->e.msg : "");
         if (argc > 1)
             printf("%-20s %3u cases, %7.3f M instructions, largest launch %6.3f M, %4u of %4u ran, worst error %.3f of allowed, %5.2f s\n", id, r->r.shapes,
                    (double)r->counts.all / 1e6, (double)r->counts.largest / 1e6, r->n_ran, r->n_inst, r->r.ratio, r->seconds);

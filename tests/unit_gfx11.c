@@ -303,7 +303,7 @@ static void test_instructions(const char *from)
     struct bytes f = read_file(from, "ops.co");
     struct code *c = NULL;
     struct err e = { 0 };
-    uint32_t in[96], out[N_OPS * 32], rng = 12345;
+    uint32_t in[96], out[N_OPS * 32] = { 0 }, rng = 12345;
     struct gfx11_memory mem = { 0 };
     struct gfx11_run r = { .memory = &mem, .limit = 10000 };
     uint64_t args[2] = { ADDR(in), ADDR(out) };
