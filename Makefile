@@ -83,6 +83,9 @@ kernels: build/kernels/ktool ## recompile the GPU kernels whose source changed; 
 	@$(MAKE) --no-print-directory -f kernels_bin/tool/kernels.mk all
 	@kernels_bin/tool/manifest.sh && test ! -f build/kernels/failed
 
+gfx11-model: $(B)/tests/gfx11_model ## the demo model on the interpreter of gfx1151 code objects, against the cpu
+	$<
+
 cuda-cubins: build/kernels/rows ## build/cuda/ID.cubin of every kernel, for an NVIDIA GPU of kind sm_90; needs nvcc
 	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/cuda.mk all
 
@@ -152,6 +155,12 @@ $(B)/tests/%: tests/%.c $(OBJ)
 	@mkdir -p $(@D)
 	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o %.a,$^) -o $@ $(LIBS)
 $(B)/tests/prop_kernels: $(B)/host/host.a
+# The interpreter of gfx1151 code objects
+GFX11_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/gfx11/*.c))
+$(B)/tests/prop_gfx11 $(B)/tests/unit_gfx11 $(B)/tests/gfx11_model: $(GFX11_OBJ)
+$(B)/tests/gfx11_model: LIBS += -Wl,--wrap=gpu_open_vulkan
+$(B)/tests/prop_gfx11.ran: $(KERNEL_FILES)
+$(B)/tests/unit_gfx11.ran: $(KERNEL_FILES) $(wildcard tests/gfx11/faults/*) kernels_bin/tool/gfx1151.flags
 $(B)/tests/unit_kernels: $(B)/kernels_bin/tool/rows.o $(B)/kernels_bin/tool/inspect.o
 $(B)/tests/unit_kernels.ran: $(KERNEL_FILES) $(wildcard */*.k */*.h gpu/lang/*)
 $(B)/tests/%.ran: $(B)/tests/% $(MODELS)
@@ -172,5 +181,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels cuda-cubins install uninstall clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint fuzz kernels gfx11-model cuda-cubins install uninstall clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
