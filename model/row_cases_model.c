@@ -180,7 +180,8 @@ static void moe_in(struct row_case *c)
     struct matmul_job *job = case_struct(c, "jobs", 2 * sizeof *job);
     uint32_t D = 16 * (1 + case_rnd(c, 40)), groups = 0;
     b->n_expert = case_size(c, 0, MATVEC_GRAIN, 1, 512);
-    b->n_used = MIN(b->n_expert, 1 + case_rnd(c, 16));
+    uint32_t used = 1 + case_rnd(c, 16);
+    b->n_used = MIN(b->n_expert, used);
     float *x = case_f32(c, "x", BUF_IN, D), *logits = case_f32(c, "logits", BUF_OUT, b->n_expert), *other = case_f32(c, "y", BUF_OUT, 70);
     struct weights_size size;
     for (uint32_t j = 0; j < 2; j++) {
