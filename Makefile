@@ -13,6 +13,7 @@ CHECK := $(DEV) zstd jq cppcheck shellcheck clang libclang-rt-14-dev mesa-vulkan
 WARN        := -Wno-psabi -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wmissing-prototypes -Wvla -Wundef
 OPT_release := -O2 -g
 OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPT_twin    := -O2 -DCUDA_TWIN
 LIBS        := -lxxhash -lutf8proc -ljansson -lpthread -ldl -lm
 CC_ALL      := $(CC) -std=gnu11 -I. $(WARN) $(OPT_$(MODE)) $(CFLAGS)
 # Contraction is off in the references, so that they compute what they say, and on in the twins.
@@ -30,11 +31,11 @@ ISA_avx2   := -DISA=avx2 -mavx2 -mfma -mf16c
 ISA_avx512 := -DISA=avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprefer-vector-width=512
 
 SRC_FAST := $(wildcard model/*_fast.c qsa/*_fast.c gdn/*_fast.c gpu/*_fast.c)
-SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c gpu/vulkan/*.c kernels_bin/*.c))
+SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c gpu/vulkan/*.c gpu/hip/*.c kernels_bin/*.c))
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/kernels_bin/embed.o $(foreach i,$(ISAS),$(SRC_FAST:%.c=$(B)/%.$(i).o))
 UNIT     := $(patsubst tests/%.c,$(B)/tests/%.ran,$(wildcard tests/unit_*.c tests/prop_*.c))
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
-KERNEL_FILES := $(wildcard kernels_bin/MANIFEST.tsv kernels_bin/*/*.spv kernels_bin/*/*.co)
+KERNEL_FILES := $(wildcard kernels_bin/MANIFEST.tsv kernels_bin/*/*.spv kernels_bin/*/*.co $(if $(filter twin,$(MODE)),build/cuda/*.cubin))
 # Test models that are shipped as a difference against another one, or packed
 MODELS   := build/models/tiny-zoo.gguf build/models/tiny-lowbit.gguf
 
@@ -86,6 +87,11 @@ kernels: build/kernels/ktool ## recompile the GPU kernels whose source changed; 
 cuda-cubins: build/kernels/rows ## build/cuda/ID.cubin of every kernel, for an NVIDIA GPU of kind sm_90; needs nvcc
 	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/cuda.mk all
 
+# The HIP backend on CUDA's driver interface, for tests/cuda-twin.sh on an NVIDIA GPU. Runs on any x86-64 with glibc 2.36; without the demo model.
+CUBINS_twin := $(CURDIR)/build/cuda
+cuda-twin: cuda-cubins       ## build/twin/hayate: a test build with --backend cuda; needs nvcc
+	@$(MAKE) --no-print-directory MODE=twin DEMO= LIBS='-l:libxxhash.a -l:libutf8proc.a -l:libjansson.a -lpthread -lm -ldl' build/twin/hayate
+
 install: hayate              ## copy the program to DESTDIR/PREFIX/bin
 	install -D -m 755 build/release/hayate $(DESTDIR)$(PREFIX)/bin/hayate
 uninstall:                   ## remove it from there
@@ -120,7 +126,7 @@ $(B)/kernels_bin/embed.o: $(B)/kernels_bin/embed.s $(KERNEL_FILES)
 	$(CC) -c $< -o $@
 $(B)/kernels_bin/embed.s: FORCE
 	@mkdir -p $(@D)
-	@kernels_bin/tool/embed.sh > $@.new
+	@kernels_bin/tool/embed.sh $(CUBINS_$(MODE)) > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 build/kernels/rows: build/kernels/ktool
 	@$< rows > $@
@@ -172,5 +178,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels cuda-cubins install uninstall clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint fuzz kernels cuda-cubins cuda-twin install uninstall clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)

@@ -133,7 +133,7 @@ static status run(const struct options *o, struct tally *sum, struct err *e)
 {
     gpu *g = NULL;
     char why[256];
-    struct gpu_params p = { .n_threads = o->n_threads, .device = o->device };
+    struct gpu_params p = { .n_threads = o->n_threads, .device = o->device, .no_graph = o->no_graph };
     TRY(check_names(o, e));
     TRY(backend_open(&g, o->backend, &p, why, e));
     if (*why)

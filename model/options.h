@@ -44,6 +44,7 @@ struct options {
     size_t mem_limit;            /* bytes; 0: free memory of the machine */
     enum backend backend;
     uint32_t device;             /* of the backend */
+    bool no_graph;               /* hip: launch call by call */
     struct sample_params sample;
     bool json;
     bool quiet;
