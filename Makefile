@@ -34,6 +34,7 @@ SRC_FAST := $(wildcard model/*_fast.c qsa/*_fast.c gdn/*_fast.c gpu/*_fast.c)
 SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c gpu/vulkan/*.c gpu/hip/*.c kernels_bin/*.c))
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/kernels_bin/embed.o $(foreach i,$(ISAS),$(SRC_FAST:%.c=$(B)/%.$(i).o))
 UNIT     := $(patsubst tests/%.c,$(B)/tests/%.ran,$(wildcard tests/unit_*.c tests/prop_*.c))
+FAKE_HIP := $(B)/tests/fake/libamdhip64.so.7 $(B)/tests/fake5/libamdhip64.so.5
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 KERNEL_FILES := $(wildcard kernels_bin/MANIFEST.tsv kernels_bin/*/*.spv kernels_bin/*/*.co $(if $(filter twin,$(MODE)),build/cuda/*.cubin))
 # Test models that are shipped as a difference against another one, or packed
@@ -61,6 +62,7 @@ tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/vulkan.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/hip.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 
 asan:                        ## the tests under the address and undefined-behaviour sanitizers
 	$(MAKE) MODE=asan tests
@@ -158,6 +160,13 @@ $(B)/tests/%: tests/%.c $(OBJ)
 	@mkdir -p $(@D)
 	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o %.a,$^) -o $@ $(LIBS)
 $(B)/tests/prop_kernels: $(B)/host/host.a
+# A libamdhip64 with the host builds of the kernels
+$(B)/tests/unit_hip.ran: $(FAKE_HIP)
+$(B)/tests/fake/libamdhip64.so.7: FAKE :=
+$(B)/tests/fake5/libamdhip64.so.5: FAKE := -DROCM_5
+$(FAKE_HIP): tests/fake_hip.c tests/fake_hip.h tests/fake_hip.map $(B)/host/host.a $(B)/kernels_bin/tool/inspect.o $(B)/gpu/quant.o
+	@mkdir -p $(@D)
+	$(CC_ALL) $(FAKE) -fPIC -shared -Wl,--version-script=tests/fake_hip.map $(filter %.c %.o %.a,$^) -o $@ -lm
 $(B)/tests/unit_kernels: $(B)/kernels_bin/tool/rows.o $(B)/kernels_bin/tool/inspect.o
 $(B)/tests/unit_kernels.ran: $(KERNEL_FILES) $(wildcard */*.k */*.h gpu/lang/*)
 $(B)/tests/%.ran: $(B)/tests/% $(MODELS)

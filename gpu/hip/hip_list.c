@@ -21,13 +21,6 @@ status hip_alive(const struct hip *h, struct err *e)
     return h->dead.code;
 }
 
-status hip_lose(struct hip *h, int error, const char *doing, struct err *e)
-{
-    if (h->dead.code == OK)
-        fail(&h->dead, ERR_DEVICE, "%s: %s: %s failed: %s", h->rt.api->name, h->phys.name, doing, hip_error(&h->rt, error));
-    return hip_alive(h, e);
-}
-
 /* ---- waiting ---- */
 
 static uint64_t now_ns(void)
@@ -41,31 +34,43 @@ static uint64_t now_ns(void)
  * device has none. */
 enum { SPIN_NS = 200 * 1000, PAUSE_NS = 50 * 1000 };
 
-status hip_reach(struct hip *h, hip_event event, struct err *e)
+/* What the runtime says when the event has come or, event NULL, when the stream is empty; HIP_NOT_READY: the watchdog's patience was at its end. */
+static int poll_end(const struct hip *h, hip_event event)
 {
-    uint64_t start = 0, passed = 0;
-    TRY(hip_alive(h, e));
-    if (!event && !h->busy)
-        return OK;
-    for (;;) {
+    for (uint64_t start = now_ns(), passed = 0;; passed = now_ns() - start) {
         int r = event ? h->rt.f.event_query(event) : h->rt.f.stream_query(h->stream);
-        if (r == HIP_OK)
-            break;
-        if (r != HIP_NOT_READY)
-            return hip_lose(h, r, "work on the device", e);
-        passed = start ? now_ns() - start : 0;
-        start = start ? start : now_ns();
-        if (passed > h->watchdog_ns) {
-            h->hung = true;
-            fail(&h->dead, ERR_DEVICE, "%s: %s: no end of the work within %u s (%s)", h->rt.api->name, h->phys.name,
-                 (uint32_t)(h->watchdog_ns / 1000000000u), hip_error(&h->rt, r));
-            return hip_alive(h, e);
-        }
+        if (r != HIP_NOT_READY || passed > h->watchdog_ns)
+            return r;
         if (passed > SPIN_NS)
             nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
     }
+}
+
+/* What was given to the stream before may still run: nothing that it uses can be freed until it has ended. */
+status hip_lose(struct hip *h, int error, const char *doing, struct err *e)
+{
+    if (h->dead.code == OK) {
+        fail(&h->dead, ERR_DEVICE, "%s: %s: %s failed: %s", h->rt.api->name, h->phys.name, doing, hip_error(&h->rt, error));
+        h->hung = poll_end(h, NULL) == HIP_NOT_READY;
+    }
+    return hip_alive(h, e);
+}
+
+status hip_reach(struct hip *h, hip_event event, struct err *e)
+{
+    TRY(hip_alive(h, e));
+    if (!event && !h->busy)
+        return OK;
+    int r = poll_end(h, event);
+    if (r == HIP_NOT_READY) {
+        h->hung = true;
+        fail(&h->dead, ERR_DEVICE, "%s: %s: no end of the work within %u s (%s)", h->rt.api->name, h->phys.name,
+             (uint32_t)(h->watchdog_ns / 1000000000u), hip_error(&h->rt, r));
+    } else if (r != HIP_OK) {
+        return hip_lose(h, r, "work on the device", e);
+    }
     h->busy = h->busy && event;
-    return OK;
+    return hip_alive(h, e);
 }
 
 status hip_wait(gpu *g, struct err *e) { return hip_reach(hip_of(g), NULL, e); }
