@@ -195,9 +195,9 @@ status gpu_open_cuda(gpu **out, const struct gpu_params *p, struct err *e) { ret
 
 static double gib(uint64_t bytes) { return (double)bytes / (double)(1u << 30); }
 
-static void print_device(uint32_t index, const struct hip_phys *p, const char *version)
+static void print_device(const char *api, uint32_t index, const struct hip_phys *p, const char *version)
 {
-    printf("%u: %s (%s, %s)\n", index, p->name, p->arch, version);
+    printf("%s %u: %s (%s, %s)\n", api, index, p->name, p->arch, version);
     printf("  memory       %.1f GiB of the runtime", gib(p->bytes));
     if (p->sys.carved || p->sys.host)
         printf("; set aside at boot %.1f GiB, of the host's up to %.1f GiB", gib(p->sys.carved), gib(p->sys.host));
@@ -222,7 +222,7 @@ static void print_api(const struct hip_api *api)
     else
         printf("%s\n", e.msg);
     for (uint32_t i = 0; s == OK && i < n; i++)
-        print_device(i, &list[i], version);
+        print_device(api->name, i, &list[i], version);
     free(list);
 }
 
