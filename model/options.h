@@ -69,6 +69,7 @@ struct options {
     bool plan, tensors, keys, devices, kernels, ids_only, as_text;
     /* selftest; files are names of rows, its seed is that of sample */
     bool machine;
+    uint32_t rounds;             /* cases per row; 0: default */
 
     char without_effect[256];    /* options of other programs that were accepted: "-ngl, -fa"; "" when none */
     struct console *con;         /* what is said on stderr goes through here */

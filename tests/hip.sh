@@ -33,7 +33,7 @@ check() {
 }
 # one_line NAME: the last run wrote one line on stderr and nothing on stdout
 one_line() {
-    [ "$(wc -l <"$dir/err")" = 1 ] && [ ! -s "$dir/out" ] || bad "$1: not one line on stderr alone"
+    if [ "$(wc -l <"$dir/err")" != 1 ] || [ -s "$dir/out" ]; then bad "$1: not one line on stderr alone"; fi
 }
 page="$dir/page"
 echo 'ls - list directory contents. Information about the FILEs (the current directory by default).' >"$page"
