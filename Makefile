@@ -164,7 +164,7 @@ $(B)/tests/prop_kernels: $(B)/host/host.a
 $(B)/tests/unit_hip.ran: $(FAKE_HIP)
 $(B)/tests/fake/libamdhip64.so.7: FAKE :=
 $(B)/tests/fake5/libamdhip64.so.5: FAKE := -DROCM_5
-$(FAKE_HIP): tests/fake_hip.c tests/fake_hip_api.c tests/fake_hip.h tests/fake_hip_impl.h tests/fake_hip.map $(B)/host/host.a $(B)/kernels_bin/tool/inspect.o $(B)/gpu/quant.o
+$(FAKE_HIP): tests/fake_hip.c tests/fake_hip_api.c tests/fake_hip.h tests/fake_hip_impl.h tests/fake_hip.map kernels_bin/tool/inspect.c gpu/quant.c $(B)/host/host.a
 	@mkdir -p $(@D)
 	$(CC_ALL) $(FAKE) -fPIC -shared -Wl,--version-script=tests/fake_hip.map $(filter %.c %.o %.a,$^) -o $@ -lm
 $(B)/tests/unit_kernels: $(B)/kernels_bin/tool/rows.o $(B)/kernels_bin/tool/inspect.o

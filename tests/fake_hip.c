@@ -159,7 +159,8 @@ void run_to(const struct thing *event)
     size_t i = 0;
     while (i < queue.n && !(event && event->waiting == 0))
         run(&queue.at[i++]);
-    memmove(queue.at, queue.at + i, (queue.n - i) * sizeof *queue.at);
+    if (i > 0)
+        memmove(queue.at, queue.at + i, (queue.n - i) * sizeof *queue.at);
     queue.n -= i;
 }
 
