@@ -93,7 +93,6 @@ while read -r words; do
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
---backend=hip
 --save-state f
 --parallel 2
 --shard 1/2
