@@ -13,6 +13,7 @@ CHECK := $(DEV) zstd jq cppcheck shellcheck clang libclang-rt-14-dev mesa-vulkan
 WARN        := -Wno-psabi -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wmissing-prototypes -Wvla -Wundef
 OPT_release := -O2 -g
 OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPT_twin    := -O2 -s -DCUDA_TWIN
 LIBS        := -lxxhash -lutf8proc -ljansson -lpthread -ldl -lm
 CC_ALL      := $(CC) -std=gnu11 -I. $(WARN) $(OPT_$(MODE)) $(CFLAGS)
 # Contraction is off in the references, so that they compute what they say, and on in the twins.
@@ -30,11 +31,12 @@ ISA_avx2   := -DISA=avx2 -mavx2 -mfma -mf16c
 ISA_avx512 := -DISA=avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprefer-vector-width=512
 
 SRC_FAST := $(wildcard model/*_fast.c qsa/*_fast.c gdn/*_fast.c gpu/*_fast.c)
-SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c gpu/vulkan/*.c kernels_bin/*.c))
+SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c gpu/vulkan/*.c gpu/hip/*.c kernels_bin/*.c))
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/kernels_bin/embed.o $(foreach i,$(ISAS),$(SRC_FAST:%.c=$(B)/%.$(i).o))
 UNIT     := $(patsubst tests/%.c,$(B)/tests/%.ran,$(wildcard tests/unit_*.c tests/prop_*.c))
+FAKE_HIP := $(B)/tests/fake/libamdhip64.so.7 $(B)/tests/fake5/libamdhip64.so.5
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
-KERNEL_FILES := $(wildcard kernels_bin/MANIFEST.tsv kernels_bin/*/*.spv kernels_bin/*/*.co)
+KERNEL_FILES := $(wildcard kernels_bin/MANIFEST.tsv kernels_bin/*/*.spv kernels_bin/*/*.co $(if $(filter twin,$(MODE)),build/cuda/*.cubin))
 # Test models that are shipped as a difference against another one, or packed
 MODELS   := build/models/tiny-zoo.gguf build/models/tiny-lowbit.gguf
 
@@ -60,6 +62,7 @@ tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/vulkan.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/hip.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 
 asan:                        ## the tests under the address and undefined-behaviour sanitizers
 	$(MAKE) MODE=asan tests
@@ -88,6 +91,11 @@ gfx11-model: $(B)/tests/gfx11_model ## the demo model on the interpreter of gfx1
 
 cuda-cubins: build/kernels/rows ## build/cuda/ID.cubin of every kernel, for an NVIDIA GPU of kind sm_90; needs nvcc
 	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/cuda.mk all
+
+# The HIP backend on CUDA's driver interface, for tests/cuda-twin.sh on an NVIDIA GPU. Runs on any x86-64 with glibc 2.36; without the demo model.
+CUBINS_twin := $(CURDIR)/build/cuda
+cuda-twin: cuda-cubins       ## build/twin/hayate: a test build with --backend cuda; needs nvcc
+	@$(MAKE) --no-print-directory MODE=twin DEMO= LIBS='-l:libxxhash.a -l:libutf8proc.a -l:libjansson.a -lpthread -lm -ldl' build/twin/hayate
 
 install: hayate              ## copy the program to DESTDIR/PREFIX/bin
 	install -D -m 755 build/release/hayate $(DESTDIR)$(PREFIX)/bin/hayate
@@ -123,7 +131,7 @@ $(B)/kernels_bin/embed.o: $(B)/kernels_bin/embed.s $(KERNEL_FILES)
 	$(CC) -c $< -o $@
 $(B)/kernels_bin/embed.s: FORCE
 	@mkdir -p $(@D)
-	@kernels_bin/tool/embed.sh > $@.new
+	@kernels_bin/tool/embed.sh $(CUBINS_$(MODE)) > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 build/kernels/rows: build/kernels/ktool
 	@$< rows > $@
@@ -161,6 +169,13 @@ $(B)/tests/prop_gfx11 $(B)/tests/unit_gfx11 $(B)/tests/gfx11_model: $(GFX11_OBJ)
 $(B)/tests/gfx11_model: LIBS += -Wl,--wrap=gpu_open_vulkan
 $(B)/tests/prop_gfx11.ran: $(KERNEL_FILES)
 $(B)/tests/unit_gfx11.ran: $(KERNEL_FILES) $(wildcard tests/gfx11/faults/*) kernels_bin/tool/gfx1151.flags
+# A libamdhip64 with the host builds of the kernels
+$(B)/tests/unit_hip.ran: $(FAKE_HIP)
+$(B)/tests/fake/libamdhip64.so.7: FAKE :=
+$(B)/tests/fake5/libamdhip64.so.5: FAKE := -DROCM_5
+$(FAKE_HIP): tests/fake_hip.c tests/fake_hip_api.c tests/fake_hip.h tests/fake_hip_impl.h tests/fake_hip.map kernels_bin/tool/inspect.c gpu/quant.c $(B)/host/host.a
+	@mkdir -p $(@D)
+	$(CC_ALL) $(FAKE) -fPIC -shared -Wl,--version-script=tests/fake_hip.map $(filter %.c %.o %.a,$^) -o $@ -lm
 $(B)/tests/unit_kernels: $(B)/kernels_bin/tool/rows.o $(B)/kernels_bin/tool/inspect.o
 $(B)/tests/unit_kernels.ran: $(KERNEL_FILES) $(wildcard */*.k */*.h gpu/lang/*)
 $(B)/tests/%.ran: $(B)/tests/% $(MODELS)
@@ -181,5 +196,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels gfx11-model cuda-cubins install uninstall clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint fuzz kernels gfx11-model cuda-cubins cuda-twin install uninstall clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)

@@ -69,7 +69,7 @@ static int run_command(const struct options *o)
         options_help(stdout, o->help_on);
         return EXIT_DONE;
     default:
-        printf("hayate " VERSION " (commit " HAYATE_COMMIT "), " COMPILER ", backends: cpu, vulkan, demo model: %s\n", model_has_demo() ? "yes" : "no");
+        printf("hayate " VERSION " (commit " HAYATE_COMMIT "), " COMPILER ", backends: cpu, vulkan, hip, demo model: %s\n", model_has_demo() ? "yes" : "no");
         return EXIT_DONE;
     }
 }

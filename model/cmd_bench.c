@@ -311,6 +311,16 @@ static int run_all(struct bench *b)
     return EXIT_DONE;
 }
 
+/* A backend as llama-bench calls it */
+static const char *label_of(const char *backend)
+{
+    static const char *const label[][2] = { { "cpu", "CPU" }, { "vulkan", "Vulkan" }, { "hip", "ROCm" }, { "cuda", "CUDA" } };
+    for (size_t i = 0; i < COUNT_OF(label); i++)
+        if (strcmp(label[i][0], backend) == 0)
+            return label[i][1];
+    return backend;
+}
+
 int cmd_bench(const struct options *o)
 {
     struct err e;
@@ -332,7 +342,7 @@ int cmd_bench(const struct options *o)
     snprintf(b.size, sizeof b.size, "%.2f GiB", (double)gguf_file_bytes(g) / (double)(1 << 30));
     cpu_name(b.cpu, sizeof b.cpu);
     b.on_cpu = strcmp(model_backend(b.m), "cpu") == 0;
-    b.backend = b.on_cpu ? "CPU" : "Vulkan";
+    b.backend = label_of(model_backend(b.m));
     int code = run_all(&b);
     model_close(b.m);
     return code;

@@ -29,6 +29,7 @@ struct model_params {
     enum load load;     /* of weights that go to a device */
     size_t alloc_limit; /* see struct gpu_params */
     const char *cache_dir;
+    bool no_graph;      /* see struct gpu_params */
     bool plan_only;     /* opens the device but copies no weights there: sessions can be planned, not opened */
     bool (*progress)(void *ctx, size_t done, size_t total); /* bytes of weights copied to the device; false stops. May be NULL */
     void *progress_ctx;
@@ -48,7 +49,7 @@ const gguf *model_gguf(const model *m);
 const struct shape *model_shape(const model *m);
 tokenizer *model_tokenizer(model *m);
 uint32_t model_threads(const model *m);
-const char *model_backend(const model *m);    /* "cpu" or "vulkan" */
+const char *model_backend(const model *m);    /* "cpu", "vulkan", "hip" */
 const char *model_device(const model *m);     /* "2 threads, avx512", or name and driver of a device */
 const char *model_arithmetic(const model *m); /* what the bits depend on beside the backend: the instruction set, or name and driver of the device */
 const char *model_decoded(const model *m);    /* types of the file that the device has no kernel for: "Q5_0, Q2_K"; NULL: none */

@@ -109,10 +109,11 @@ static const struct row table[] = {
     { "--ppl", "TEXT", ON(EVAL), G_WHAT, PPL, AT(ppl_path), .help = "perplexity of a file in chunks of -c (512), the second half of each scored" },
     { "--ids", "F.gold", ON(EVAL), G_WHAT, PATH, AT(ids_path), .help = "perplexity of the ids in a golden file" },
 
-    { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = "auto cpu vulkan hip", .def = "auto: a GPU that Vulkan finds, else cpu",
+    { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = BACKEND_CHOICES, .def = BACKEND_DEFAULT,
       .help = "auto, cpu, vulkan or hip" },
     { "-dev --device", "N", ON(SELFTEST), G_WHAT, UINT32, AT(device), 0, 1023, .def = "0", .help = "device of the backend, as info --devices counts" },
     { "--machine", NULL, ON(SELFTEST), G_WHAT, FLAG, AT(machine), .help = "measure the device instead: cost of a call, bandwidth by size, transfers" },
+    { "--rounds", "N", ON(SELFTEST), G_WHAT, UINT32, AT(rounds), 1, 100000, .def = "42", .help = "random cases per row" },
     { "-s --seed", "N", ON(SELFTEST), G_WHAT, UINT64, AT(sample.seed), .def = "0", .help = "start of the random cases" },
 
     { "--plan", NULL, ON(INFO), G_WHAT, FLAG, AT(plan), .help = "every arena in bytes for -c, -ub, --kv; allocates nothing" },
@@ -139,11 +140,12 @@ static const struct row table[] = {
       .help = "keep what the instruction computes in DIR, for the next start" },
     { "--prefix-cache-max", "SIZE", ASK, G_SPEED, BYTES, AT(prefix_max), .def = "2G",
       .help = "remove what was not used for longest until DIR holds no more than SIZE" },
-    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = "auto cpu vulkan", .later = "hip", .def = "auto: a GPU that Vulkan finds, else cpu",
-      .help = "what computes: auto, cpu or vulkan; weights go to the memory of a GPU at start" },
+    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = BACKEND_CHOICES, .def = BACKEND_DEFAULT,
+      .help = "what computes: auto, cpu, vulkan or hip; weights go to the memory of a GPU at start" },
     { "-dev --device", "N", ENGINE, G_SPEED, UINT32, AT(device), 0, 1023, .def = "0", .help = "which device, as info --devices counts them" },
     { "--load", "MODE", ENGINE, G_SPEED, CHOICE, AT(load), .choices = "direct mmap", .later = "copy", .def = "direct",
       .help = "how weights for a GPU are read: direct, which leaves the page cache alone, or mmap, through it; the CPU uses them where they are mapped" },
+    { "--no-graph", NULL, ENGINE | ON(SELFTEST), G_SPEED, FLAG, AT(no_graph), .help = "hip: launch every call by itself instead of replaying a graph" },
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl", .later = "csv json sql", .def = "md", .help = "md or jsonl" },
@@ -189,7 +191,6 @@ static const struct row table[] = {
     NOT_YET("--no-gather", NULL, ANY),
     NOT_YET("--no-block-topk", NULL, ANY),
     NOT_YET("--no-union", NULL, ANY),
-    NOT_YET("--no-graph", NULL, ANY),
     NOT_YET("--no-fuse", NULL, ANY),
     NOT_YET("--profile", NULL, ~ON(BENCH)),
     NOT_YET("--devices", NULL, ~ON(INFO)),
@@ -763,7 +764,7 @@ static void help_options(FILE *out, enum command c)
     }
     help_names(out, c, NOTHING, "Accepted without effect, for users of llama.cpp:");
     if (c != CMD_SPLIT && c != CMD_TOKENIZE && c != CMD_SELFTEST)
-        help_names(out, c, LATER, "Not in this version, and refused by name: --backend hip, --draft N|auto, --kv q8_0, --load copy,");
+        help_names(out, c, LATER, "Not in this version, and refused by name: --draft N|auto, --kv q8_0, --load copy,");
 }
 
 void options_help(FILE *out, enum command c)

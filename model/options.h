@@ -45,6 +45,7 @@ struct options {
     enum backend backend;
     uint32_t device;             /* of the backend */
     enum load load;
+    bool no_graph;               /* hip: launch call by call */
     struct sample_params sample;
     bool json;
     bool quiet;
@@ -69,6 +70,7 @@ struct options {
     bool plan, tensors, keys, devices, kernels, ids_only, as_text;
     /* selftest; files are names of rows, its seed is that of sample */
     bool machine;
+    uint32_t rounds;             /* cases per row; 0: default */
 
     char without_effect[256];    /* options of other programs that were accepted: "-ngl, -fa"; "" when none */
     struct console *con;         /* what is said on stderr goes through here */

@@ -130,7 +130,8 @@ static size_t free_memory(void)
     return avail;
 }
 
-/* Room for a session: on a device its memory, which for one that shares the host's is not more than what the host has left. */
+/* Room for a session: on a device its memory. Of one that shares the host's, what the host never had is all its own, and the rest is not more than what
+ * the host has left. */
 static size_t room(const model *m)
 {
     const struct gpu_info *info = gpu_info_of(m->gpu);
@@ -139,7 +140,8 @@ static size_t room(const model *m)
         return free_memory();
     gpu_memory_used(m->gpu, &asked, &driver);
     size_t left = info->device_bytes - MIN(info->device_bytes, MAX(asked, driver));
-    return info->integrated || info->software ? MIN(left, free_memory()) : left;
+    size_t own = info->carved_bytes - MIN(info->carved_bytes, MAX(asked, driver)), host = free_memory();
+    return info->integrated || info->software ? MIN(left, host > SIZE_MAX - own ? SIZE_MAX : host + own) : left;
 }
 
 /* What a session needs, by the plan. held: what the model has taken of it already. */

@@ -10,11 +10,12 @@ back() { # folder, pattern of folders it must not include
 }
 back gpu 'main|model|qsa|gdn'
 back gpu/vulkan 'main|model|qsa|gdn'
+back gpu/hip 'main|model|qsa|gdn'
 back qsa 'main|model|gdn'
 back gdn 'main|model|qsa'
 back kernels_bin 'main|model|qsa|gdn|gpu'
 # The one exception is a switch for tests, read when a device is opened
-if grep -nE '\bgetenv\b' model/*.[ch] qsa/*.[ch] gdn/*.[ch] gpu/*.[ch] gpu/vulkan/*.[ch] | grep -v HAYATE_VK_VALIDATE; then
+if grep -nE '\bgetenv\b' model/*.[ch] qsa/*.[ch] gdn/*.[ch] gpu/*.[ch] gpu/vulkan/*.[ch] gpu/hip/*.[ch] | grep -v HAYATE_VK_VALIDATE; then
     echo "lint: the environment is read in main.c only"
     fail=1
 fi
