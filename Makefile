@@ -8,7 +8,8 @@ DEMO   ?= tests/models/tiny-man.gguf
 
 DEV   := libxxhash-dev libutf8proc-dev libjansson-dev libvulkan-dev
 KERNELS := glslc spirv-tools clang-19 lld-19
-CHECK := $(DEV) zstd jq cppcheck shellcheck clang libclang-rt-14-dev mesa-vulkan-drivers vulkan-validationlayers
+CHECK := $(DEV) zstd jq cppcheck shellcheck clang libclang-rt-14-dev mesa-vulkan-drivers vulkan-validationlayers \
+           mandoc zsh bash-completion parallel git
 
 WARN        := -Wno-psabi -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wmissing-prototypes -Wvla -Wundef
 OPT_release := -O2 -g
@@ -57,6 +58,8 @@ tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
 	tests/golden.sh $(B)/hayate
 	tests/e2e.sh $(B)/hayate
 	tests/long.sh $(B)/hayate $(LONG_$(MODE))
+	tests/system.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/shard.sh $(B)/hayate
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/vulkan.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
@@ -86,10 +89,27 @@ kernels: build/kernels/ktool ## recompile the GPU kernels whose source changed; 
 cuda-cubins: build/kernels/rows ## build/cuda/ID.cubin of every kernel, for an NVIDIA GPU of kind sm_90; needs nvcc
 	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/cuda.mk all
 
-install: hayate              ## copy the program to DESTDIR/PREFIX/bin
-	install -D -m 755 build/release/hayate $(DESTDIR)$(PREFIX)/bin/hayate
-uninstall:                   ## remove it from there
-	rm -f $(DESTDIR)$(PREFIX)/bin/hayate
+# What belongs to an installed program: source and place of each file. Packages of a distribution set ZSHDIR.
+SHARE  := $(PREFIX)/share
+ZSHDIR ?= $(SHARE)/zsh/site-functions
+INSTALLED := build/share/hayate.1:$(SHARE)/man/man1/hayate.1 build/share/hayate.bash:$(SHARE)/bash-completion/completions/hayate \
+             build/share/_hayate:$(ZSHDIR)/_hayate README.md:$(SHARE)/doc/hayate/README.md LICENSE:$(SHARE)/doc/hayate/LICENSE
+
+install: hayate build/share/hayate.1 build/share/hayate.bash build/share/_hayate ## program, manual page, completions, documents to DESTDIR/PREFIX
+	install -D -m 755 build/release/hayate '$(DESTDIR)$(PREFIX)/bin/hayate'
+	@for f in $(INSTALLED); do set -x; install -D -m 644 "$${f%%:*}" '$(DESTDIR)'"$${f#*:}" || exit; { set +x; } 2>/dev/null; done
+uninstall:                   ## remove them from there
+	rm -f '$(DESTDIR)$(PREFIX)/bin/hayate'
+	@for f in $(INSTALLED); do set -x; rm -f '$(DESTDIR)'"$${f#*:}" || exit; { set +x; } 2>/dev/null; done
+	-rmdir '$(DESTDIR)$(SHARE)/doc/hayate'
+dist:                        ## build/hayate-VERSION.tar.gz: sources, models and kernels of this commit; builds offline
+	.package/dist.sh
+deb: hayate                  ## build/hayate_VERSION_ARCH.deb, for Debian and Ubuntu
+	@tests/need.sh dpkg-dev
+	.package/deb.sh
+check-package: check-packages ## tarball and package in a clean Debian; root, network and some minutes
+	@tests/need.sh debootstrap lintian dpkg-dev git
+	tests/package.sh
 clean:                       ## remove everything built
 	rm -rf build hayate
 help:                        ## this list
@@ -122,6 +142,15 @@ $(B)/kernels_bin/embed.s: FORCE
 	@mkdir -p $(@D)
 	@kernels_bin/tool/embed.sh > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+build/share/hayate.1: build/release/hayate
+	@mkdir -p $(@D)
+	$< help --man > $@
+build/share/hayate.bash: build/release/hayate
+	@mkdir -p $(@D)
+	$< help --bash > $@
+build/share/_hayate: build/release/hayate
+	@mkdir -p $(@D)
+	$< help --zsh > $@
 build/kernels/rows: build/kernels/ktool
 	@$< rows > $@
 # The kernels once more, for the host: a C++ compiler, because the language looks like C++, but C headers only. Subgroups have 32 items as on a GPU
@@ -135,13 +164,13 @@ $(B)/host/host.a: build/kernels/rows FORCE
 build/kernels/ktool: $(wildcard kernels_bin/tool/*.[ch] gpu/*.h */*_args.h */*_kernels.def)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -I. $(WARN) -O2 $(filter %.c,$^) -o $@ -lxxhash
-# The commit, for --version and the record of a benchmark; rewritten only when it changes
+# Version and commit, for --version and the record of a benchmark; rewritten only when it changes
 $(B)/main.o $(B)/model/cmd_bench.o: CC_ALL += -include $(B)/version.h
 $(B)/main.o $(B)/model/cmd_bench.o: $(B)/version.h
 $(B)/version.h: FORCE
 	@mkdir -p $(@D)
-	@echo "#define HAYATE_COMMIT \"$$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)\"" > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@known=0; .package/version.sh header > $@.new 2>/dev/null || known=$$?; \
+	 if { [ $$known != 0 ] && [ -f $@ ]; } || cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(B)/tests/fuzz_%: tests/fuzz_%.c $(OBJ)
 	@mkdir -p $(@D)
@@ -172,5 +201,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels cuda-cubins install uninstall clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint fuzz kernels cuda-cubins install uninstall dist deb check-package clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
