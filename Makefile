@@ -9,7 +9,7 @@ DEMO   ?= tests/models/tiny-man.gguf
 DEV   := libxxhash-dev libutf8proc-dev libjansson-dev libvulkan-dev
 KERNELS := glslc spirv-tools clang-19 lld-19
 CHECK := $(DEV) zstd jq cppcheck shellcheck clang libclang-rt-14-dev mesa-vulkan-drivers vulkan-validationlayers \
-           mandoc zsh bash-completion parallel git
+           mandoc zsh bash-completion parallel git xxhash
 
 WARN        := -Wno-psabi -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wmissing-prototypes -Wvla -Wundef
 OPT_release := -O2 -g
@@ -59,7 +59,7 @@ tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
 	tests/e2e.sh $(B)/hayate
 	tests/long.sh $(B)/hayate $(LONG_$(MODE))
 	tests/system.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
-	tests/shard.sh $(B)/hayate
+	tests/shard.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/vulkan.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)

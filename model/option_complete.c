@@ -42,7 +42,7 @@ static void put_commands(FILE *out, const char *by)
 
 static void bash_command(FILE *out, enum command c)
 {
-    static const char *const does[] = { [A_VALUE] = "kind=value", [A_MODEL] = "kind=model", [A_FILE] = "kind=file", [A_FOLDER] = "kind=folder" };
+    static const char *const does[] = { [A_VALUE] = "kind='value'", [A_MODEL] = "kind='model'", [A_FILE] = "kind='file'", [A_FOLDER] = "kind='folder'" };
     fprintf(out, "    %s)\n        options='", option_commands[c].name);
     for (size_t i = 0, n = 0; i < n_option_rows; i++)
         if (completes(&option_rows[i], c))
@@ -68,13 +68,13 @@ void options_bash(FILE *out)
     fprintf(out, "# bash completion for hayate; written by `hayate help --bash`\n"
                  "_hayate()\n"
                  "{\n"
-                 "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=run kind= options= values=\n"
+                 "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=run kind='' options='' values=''\n"
                  "    if [[ $cur == = ]]; then # --option=VALUE is three words to bash\n"
                  "        cur=\n"
-                 "    elif [[ $prev == = && COMP_CWORD -ge 2 ]]; then\n"
+                 "    elif [[ $prev == = ]] && ((COMP_CWORD > 1)); then\n"
                  "        prev=${COMP_WORDS[COMP_CWORD - 2]}\n"
                  "    fi\n"
-                 "    if [[ COMP_CWORD -gt 1 ]]; then\n"
+                 "    if ((COMP_CWORD > 1)); then\n"
                  "        case ${COMP_WORDS[1]} in\n"
                  "        ");
     put_commands(out, "|");
@@ -92,7 +92,7 @@ void options_bash(FILE *out)
                  "    esac\n"
                  "    if [[ -z $kind && $cur == -* ]]; then\n"
                  "        kind=word values=$options\n"
-                 "    elif [[ -z $kind && COMP_CWORD -eq 1 ]]; then\n"
+                 "    elif [[ -z $kind ]] && ((COMP_CWORD == 1)); then\n"
                  "        kind=first values='");
     put_commands(out, " ");
     fprintf(out, "'\n"

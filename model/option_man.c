@@ -111,7 +111,8 @@ static void put_names_of(FILE *out, enum kind kind, const char *intro)
     int n = snprintf(text, sizeof text, "%s", intro);
     for (size_t i = 0; i < n_option_rows; i++) {
         const char *list = option_rows[i].names;
-        if (option_rows[i].kind == kind && (option_rows[i].commands & 1) && next_word(&list, w, sizeof w))
+        bool refused_here = kind == LATER && option_rows[i].commands != ~0u; /* some other command has it */
+        if (option_rows[i].kind == kind && !refused_here && next_word(&list, w, sizeof w))
             n += snprintf(text + n, sizeof text - (size_t)n, " %s,", w);
     }
     text[n - 1] = '.';
