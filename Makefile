@@ -97,10 +97,10 @@ INSTALLED := build/share/hayate.1:$(SHARE)/man/man1/hayate.1 build/share/hayate.
 
 install: hayate build/share/hayate.1 build/share/hayate.bash build/share/_hayate ## program, manual page, completions, documents to DESTDIR/PREFIX
 	install -D -m 755 build/release/hayate '$(DESTDIR)$(PREFIX)/bin/hayate'
-	@for f in $(INSTALLED); do set -x; install -D -m 644 "$${f%%:*}" '$(DESTDIR)'"$${f#*:}" || exit; { set +x; } 2>/dev/null; done
+	$(foreach f,$(INSTALLED),install -D -m 644 $(word 1,$(subst :, ,$(f))) '$(DESTDIR)$(word 2,$(subst :, ,$(f)))' &&) true
 uninstall:                   ## remove them from there
 	rm -f '$(DESTDIR)$(PREFIX)/bin/hayate'
-	@for f in $(INSTALLED); do set -x; rm -f '$(DESTDIR)'"$${f#*:}" || exit; { set +x; } 2>/dev/null; done
+	rm -f $(foreach f,$(INSTALLED),'$(DESTDIR)$(word 2,$(subst :, ,$(f)))')
 	-rmdir '$(DESTDIR)$(SHARE)/doc/hayate'
 dist:                        ## build/hayate-VERSION.tar.gz: sources, models and kernels of this commit; builds offline
 	.package/dist.sh
@@ -110,6 +110,10 @@ deb: hayate                  ## build/hayate_VERSION_ARCH.deb, for Debian and Ub
 check-package: check-packages ## tarball and package in a clean Debian; root, network and some minutes
 	@tests/need.sh debootstrap lintian dpkg-dev git
 	tests/package.sh
+check-machines: hayate check-packages ## shards on several machines: GNU parallel over ssh, an array job of Slurm; both are started here
+	@tests/need.sh openssh-server openssh-client slurm-wlm munge
+	tests/parallel.sh ./hayate
+	tests/slurm.sh ./hayate
 clean:                       ## remove everything built
 	rm -rf build hayate
 help:                        ## this list
@@ -201,5 +205,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels cuda-cubins install uninstall dist deb check-package clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint fuzz kernels cuda-cubins install uninstall dist deb check-package check-machines clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)

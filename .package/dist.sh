@@ -8,11 +8,11 @@ if [ ! -e .git ]; then
     exit 1
 fi
 name=hayate-$(.package/version.sh full)
-epoch=$(.package/version.sh epoch)
-mkdir -p build/dist
+rm -rf build/dist && mkdir -p build/dist
 .package/version.sh file >build/dist/.version
 commit=$(git stash create)
-git archive --format=tar --mtime="@$epoch" --prefix="$name/" --add-file=build/dist/.version "${commit:-HEAD}" | gzip -9n >"build/$name.tar.gz.new"
-mv "build/$name.tar.gz.new" "build/$name.tar.gz"
+git archive --format=tar -o "build/dist/$name.tar" --prefix="$name/" --add-file=build/dist/.version "${commit:-HEAD}"
+gzip -9n "build/dist/$name.tar"
+mv "build/dist/$name.tar.gz" build/
 rm -r build/dist
 echo "build/$name.tar.gz"
