@@ -162,7 +162,7 @@ static status cannot(const store *s, const char *name, const char *why, struct e
 /* "<stem>.K-of-N<end>" */
 static bool is_of_shard(const char *name, const char *stem, const char *end)
 {
-    struct shard part;
+    struct shard part = { 0 };
     int n = 0;
     size_t len = strlen(stem);
     return strncmp(name, stem, len) == 0 && sscanf(name + len, ".%7u-of-%7u%n", &part.k, &part.n, &n) == 2 && strcmp(name + len + n, end) == 0;

@@ -96,7 +96,6 @@ done <<'LATER'
 --backend=hip
 --save-state f
 --parallel 2
---shard 1/2
 --draft 4
 --draft auto
 --draft=2
