@@ -137,7 +137,7 @@ $(B)/%.$(1).o: %.c $(B)/flags
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 # .incbin is invisible to -MMD
-$(B)/model/demo.o: CC_ALL += $(if $(DEMO),-DDEMO_FILE='"$(DEMO)"')
+$(B)/model/demo.o: private CC_ALL += $(if $(DEMO),-DDEMO_FILE='"$(DEMO)"')
 $(B)/model/demo.o: $(DEMO)
 # Kernels in the binary: the assembler file changes when one comes or goes, its object also when one changes
 $(B)/kernels_bin/embed.o: $(B)/kernels_bin/embed.s $(KERNEL_FILES)
@@ -169,7 +169,7 @@ build/kernels/ktool: $(wildcard kernels_bin/tool/*.[ch] gpu/*.h */*_args.h */*_k
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -I. $(WARN) -O2 $(filter %.c,$^) -o $@ -lxxhash
 # Version and commit, for --version and the record of a benchmark; rewritten only when it changes
-$(B)/main.o $(B)/model/cmd_bench.o: CC_ALL += -include $(B)/version.h
+$(B)/main.o $(B)/model/cmd_bench.o: private CC_ALL += -include $(B)/version.h
 $(B)/main.o $(B)/model/cmd_bench.o: $(B)/version.h
 $(B)/version.h: FORCE
 	@mkdir -p $(@D)
