@@ -628,9 +628,9 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
     if (o->command == CMD_HELP) {
         static const char *const form[] = { [HELP_MAN] = "--man", [HELP_BASH] = "--bash", [HELP_ZSH] = "--zsh" };
         o->help_on = CMD_HELP;
-        for (size_t i = 1; i < COUNT_OF(form) && argc == 3; i++)
+        for (int i = HELP_MAN; i <= HELP_ZSH && argc == 3; i++)
             if (strcmp(argv[2], form[i]) == 0) {
-                o->help_form = i;
+                o->help_form = (enum help_form)i;
                 return OK;
             }
         if (argc > 2)

@@ -16,6 +16,8 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSE = 2, EXIT_SOME_FAIL
 
 enum command { CMD_RUN, CMD_BATCH, CMD_BENCH, CMD_EVAL, CMD_INFO, CMD_TOKENIZE, CMD_SPLIT, CMD_SELFTEST, CMD_HELP, CMD_VERSION, N_COMMAND };
 
+enum help_form { HELP_TEXT, HELP_MAN, HELP_BASH, HELP_ZSH };
+
 enum { MAX_LIST = 64 };
 struct uint_list {
     uint64_t v[MAX_LIST];
@@ -25,7 +27,7 @@ struct uint_list {
 struct options {
     enum command command;
     enum command help_on;        /* help: this command; CMD_HELP: the overview */
-    enum { HELP_TEXT, HELP_MAN, HELP_BASH, HELP_ZSH } help_form;
+    enum help_form help_form;
     const char *model_path;      /* NULL: the demo model */
     const char *instruction;     /* -p; NULL: the default of the model */
     const char *system;
