@@ -8,7 +8,8 @@ DEMO   ?= tests/models/tiny-man.gguf
 
 DEV   := libxxhash-dev libutf8proc-dev libjansson-dev libvulkan-dev
 KERNELS := glslc spirv-tools clang-19 lld-19
-CHECK := $(DEV) zstd jq cppcheck shellcheck clang libclang-rt-14-dev mesa-vulkan-drivers vulkan-validationlayers
+CHECK := $(DEV) zstd jq cppcheck shellcheck clang libclang-rt-14-dev mesa-vulkan-drivers vulkan-validationlayers \
+           mandoc zsh bash-completion parallel git xxhash
 
 WARN        := -Wno-psabi -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wmissing-prototypes -Wvla -Wundef
 OPT_release := -O2 -g
@@ -59,6 +60,8 @@ tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
 	tests/golden.sh $(B)/hayate
 	tests/e2e.sh $(B)/hayate
 	tests/long.sh $(B)/hayate $(LONG_$(MODE))
+	tests/system.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/shard.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/vulkan.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
@@ -97,10 +100,31 @@ CUBINS_twin := $(CURDIR)/build/cuda
 cuda-twin: cuda-cubins       ## build/twin/hayate: a test build with --backend cuda; needs nvcc
 	@$(MAKE) --no-print-directory MODE=twin DEMO= LIBS='-l:libxxhash.a -l:libutf8proc.a -l:libjansson.a -lpthread -lm -ldl' build/twin/hayate
 
-install: hayate              ## copy the program to DESTDIR/PREFIX/bin
-	install -D -m 755 build/release/hayate $(DESTDIR)$(PREFIX)/bin/hayate
-uninstall:                   ## remove it from there
-	rm -f $(DESTDIR)$(PREFIX)/bin/hayate
+# What belongs to an installed program: source and place of each file. Packages of a distribution set ZSHDIR.
+SHARE  := $(PREFIX)/share
+ZSHDIR ?= $(SHARE)/zsh/site-functions
+INSTALLED := build/share/hayate.1:$(SHARE)/man/man1/hayate.1 build/share/hayate.bash:$(SHARE)/bash-completion/completions/hayate \
+             build/share/_hayate:$(ZSHDIR)/_hayate README.md:$(SHARE)/doc/hayate/README.md LICENSE:$(SHARE)/doc/hayate/LICENSE
+
+install: hayate build/share/hayate.1 build/share/hayate.bash build/share/_hayate ## program, manual page, completions, documents to DESTDIR/PREFIX
+	install -D -m 755 build/release/hayate '$(DESTDIR)$(PREFIX)/bin/hayate'
+	$(foreach f,$(INSTALLED),install -D -m 644 $(word 1,$(subst :, ,$(f))) '$(DESTDIR)$(word 2,$(subst :, ,$(f)))' &&) true
+uninstall:                   ## remove them from there
+	rm -f '$(DESTDIR)$(PREFIX)/bin/hayate'
+	rm -f $(foreach f,$(INSTALLED),'$(DESTDIR)$(word 2,$(subst :, ,$(f)))')
+	-rmdir '$(DESTDIR)$(SHARE)/doc/hayate'
+dist:                        ## build/hayate-VERSION.tar.gz: sources, models and kernels of this commit; builds offline
+	.package/dist.sh
+deb: hayate                  ## build/hayate_VERSION_ARCH.deb, for Debian and Ubuntu
+	@tests/need.sh dpkg-dev
+	.package/deb.sh
+check-package: check-packages ## tarball and package in a clean Debian; root, network and some minutes
+	@tests/need.sh debootstrap lintian dpkg-dev git
+	tests/package.sh
+check-machines: hayate check-packages ## shards on several machines: GNU parallel over ssh, an array job of Slurm; both are started here
+	@tests/need.sh openssh-server openssh-client slurm-wlm munge
+	tests/parallel.sh ./hayate
+	tests/slurm.sh ./hayate
 clean:                       ## remove everything built
 	rm -rf build hayate
 help:                        ## this list
@@ -124,7 +148,7 @@ $(B)/%.$(1).o: %.c $(B)/flags
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 # .incbin is invisible to -MMD
-$(B)/model/demo.o: CC_ALL += $(if $(DEMO),-DDEMO_FILE='"$(DEMO)"')
+$(B)/model/demo.o: private CC_ALL += $(if $(DEMO),-DDEMO_FILE='"$(DEMO)"')
 $(B)/model/demo.o: $(DEMO)
 # Kernels in the binary: the assembler file changes when one comes or goes, its object also when one changes
 $(B)/kernels_bin/embed.o: $(B)/kernels_bin/embed.s $(KERNEL_FILES)
@@ -133,6 +157,15 @@ $(B)/kernels_bin/embed.s: FORCE
 	@mkdir -p $(@D)
 	@kernels_bin/tool/embed.sh $(CUBINS_$(MODE)) > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+build/share/hayate.1: build/release/hayate
+	@mkdir -p $(@D)
+	$< help --man > $@
+build/share/hayate.bash: build/release/hayate
+	@mkdir -p $(@D)
+	$< help --bash > $@
+build/share/_hayate: build/release/hayate
+	@mkdir -p $(@D)
+	$< help --zsh > $@
 build/kernels/rows: build/kernels/ktool
 	@$< rows > $@
 # The kernels once more, for the host: a C++ compiler, because the language looks like C++, but C headers only. Subgroups have 32 items as on a GPU
@@ -146,13 +179,13 @@ $(B)/host/host.a: build/kernels/rows FORCE
 build/kernels/ktool: $(wildcard kernels_bin/tool/*.[ch] gpu/*.h */*_args.h */*_kernels.def)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -I. $(WARN) -O2 $(filter %.c,$^) -o $@ -lxxhash
-# The commit, for --version and the record of a benchmark; rewritten only when it changes
-$(B)/main.o $(B)/model/cmd_bench.o: CC_ALL += -include $(B)/version.h
+# Version and commit, for --version and the record of a benchmark; rewritten only when it changes
+$(B)/main.o $(B)/model/cmd_bench.o: private CC_ALL += -include $(B)/version.h
 $(B)/main.o $(B)/model/cmd_bench.o: $(B)/version.h
 $(B)/version.h: FORCE
 	@mkdir -p $(@D)
-	@echo "#define HAYATE_COMMIT \"$$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)\"" > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@known=0; .package/version.sh header > $@.new 2>/dev/null || known=$$?; \
+	 if { [ $$known != 0 ] && [ -f $@ ]; } || cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(B)/tests/fuzz_%: tests/fuzz_%.c $(OBJ)
 	@mkdir -p $(@D)
@@ -196,5 +229,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels gfx11-model cuda-cubins cuda-twin install uninstall clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint fuzz kernels gfx11-model cuda-cubins cuda-twin install uninstall dist deb check-package check-machines clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)

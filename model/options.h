@@ -8,12 +8,15 @@
 #include "model/long.h"
 #include "model/model.h"
 #include "model/sample.h"
+#include "model/shard.h"
 
 #include <signal.h>
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSE = 2, EXIT_SOME_FAILED = 3, EXIT_CUT = 4, EXIT_SIGINT = 130, EXIT_SIGTERM = 143 };
 
 enum command { CMD_RUN, CMD_BATCH, CMD_BENCH, CMD_EVAL, CMD_INFO, CMD_TOKENIZE, CMD_SPLIT, CMD_SELFTEST, CMD_HELP, CMD_VERSION, N_COMMAND };
+
+enum help_form { HELP_TEXT, HELP_MAN, HELP_BASH, HELP_ZSH };
 
 enum { MAX_LIST = 64 };
 struct uint_list {
@@ -24,6 +27,7 @@ struct uint_list {
 struct options {
     enum command command;
     enum command help_on;        /* help: this command; CMD_HELP: the overview */
+    enum help_form help_form;
     const char *model_path;      /* NULL: the demo model */
     const char *instruction;     /* -p; NULL: the default of the model */
     const char *system;
@@ -56,6 +60,10 @@ struct options {
     const char *jsonl_path, *report_path;
     int32_t notify_fd;           /* -1: none; known to be open for writing */
     bool force, progress;
+    struct array_task task;      /* Slurm's, as main.c found it */
+    struct shard shard;          /* --shard, else (task_used) the task's place in its array; 1 of 1: all inputs */
+    bool task_used;
+    char *shard_file[3];         /* what jsonl_path, report_path and log_path point to in a shard */
     /* bench */
     struct uint_list b_prompt, b_gen, b_depth;
     uint32_t b_reps;

@@ -95,7 +95,6 @@ while read -r words; do
 done <<'LATER'
 --save-state f
 --parallel 2
---shard 1/2
 --draft 4
 --draft auto
 --draft=2
