@@ -56,7 +56,8 @@ check: check-packages        ## the whole test suite, without and with sanitizer
 
 # What `check` runs for one MODE; the long text is shorter (tokens) where all is slow
 LONG_asan := 4000
-tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
+tests: $(B)/hayate $(B)/tests/gfx11_sheet $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
+	tests/gfx11_sheet.sh check $(B)/tests/gfx11_sheet
 	tests/golden.sh $(B)/hayate
 	tests/e2e.sh $(B)/hayate
 	tests/long.sh $(B)/hayate $(LONG_$(MODE))
@@ -91,6 +92,9 @@ kernels: build/kernels/ktool ## recompile the GPU kernels whose source changed; 
 
 gfx11-model: $(B)/tests/gfx11_model ## the demo model on the interpreter of gfx1151 code objects, against the cpu
 	$<
+
+gfx11-sheet: $(B)/tests/gfx11_sheet ## README's tables of registers and inner loops of the gfx1151 kernels, anew
+	tests/gfx11_sheet.sh write $<
 
 cuda-cubins: build/kernels/rows ## build/cuda/ID.cubin of every kernel, for an NVIDIA GPU of kind sm_90; needs nvcc
 	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/cuda.mk all
@@ -198,7 +202,7 @@ $(B)/tests/%: tests/%.c $(OBJ)
 $(B)/tests/prop_kernels: $(B)/host/host.a
 # The interpreter of gfx1151 code objects
 GFX11_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/gfx11/*.c))
-$(B)/tests/prop_gfx11 $(B)/tests/unit_gfx11 $(B)/tests/gfx11_model: $(GFX11_OBJ)
+$(B)/tests/prop_gfx11 $(B)/tests/unit_gfx11 $(B)/tests/gfx11_model $(B)/tests/gfx11_sheet: $(GFX11_OBJ)
 $(B)/tests/gfx11_model: LIBS += -Wl,--wrap=gpu_open_vulkan
 $(B)/tests/prop_gfx11.ran: $(KERNEL_FILES)
 $(B)/tests/unit_gfx11.ran: $(KERNEL_FILES) $(wildcard tests/gfx11/faults/*) kernels_bin/tool/gfx1151.flags
@@ -229,5 +233,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels gfx11-model cuda-cubins cuda-twin install uninstall dist deb check-package check-machines clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint fuzz kernels gfx11-model gfx11-sheet cuda-cubins cuda-twin install uninstall dist deb check-package check-machines clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)

@@ -74,11 +74,11 @@ static struct matmul_job device_job(struct row_case *c, uint32_t type, bool comm
 
 static void matvec(struct row_case *c)
 {
-    uint32_t rows = case_define(c, "ROWS", 1), n_job = 1 + case_rnd(c, 3), n_tok = case_size(c, 0, rows, 1, 2 * rows + 1), blocks = 0;
+    uint32_t rows = case_define(c, "ROWS", 1), n_job = 1 + case_some(c, 3), n_tok = case_size(c, 0, rows, 1, 2 * rows + 1), blocks = 0;
     bool common, conv = c->round % 4 == 3;
     uint32_t type = case_weight_type(c, 256, &common), block = MAX(16u, (uint32_t)quant_type(type)->block_len);
     uint32_t shortest = c->round % 6 == 4 ? 2600 : 0; /* then all of a loop runs that keeps six times 512 weights in flight */
-    uint32_t n_in = block * (1 + shortest / block + case_rnd(c, 1 + 1500 / block)), stride = n_in + 4 * case_rnd(c, 3);
+    uint32_t n_in = block * (1 + shortest / block + case_some(c, 1 + 1500 / block)), stride = n_in + 4 * case_rnd(c, 3);
     struct matmul_job *job = case_struct(c, "jobs", n_job * sizeof *job);
     if (conv)
         n_tok = MIN(n_tok, rows); /* the window moves on once in a call */
@@ -115,8 +115,8 @@ static void matvec_alone(struct row_case *c, uint32_t t)
 static void gemm(struct row_case *c)
 {
     bool common;
-    uint32_t type = case_weight_type(c, 256, &common), block = MAX((uint32_t)GEMM_DEPTH, quant_type(type)->block_len), n_job = 1 + case_rnd(c, 2), blocks = 0;
-    uint32_t n_tok = case_size(c, 0, GEMM_TOKENS, 1, 200), n_in = block * (1 + case_rnd(c, 1 + 400 / block)), stride = n_in + 4 * case_rnd(c, 3);
+    uint32_t type = case_weight_type(c, 256, &common), block = MAX((uint32_t)GEMM_DEPTH, quant_type(type)->block_len), n_job = 1 + case_some(c, 2), blocks = 0;
+    uint32_t n_tok = case_size(c, 0, GEMM_TOKENS, 1, 200), n_in = block * (1 + case_some(c, 1 + 400 / block)), stride = n_in + 4 * case_rnd(c, 3);
     struct matmul_job *job = case_struct(c, "jobs", n_job * sizeof *job);
     for (uint32_t j = 0; j < n_job; j++) {
         uint32_t n_out = case_size(c, 1 + j, GEMM_ROWS, 1, j ? 40 : 200);

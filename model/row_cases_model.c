@@ -66,7 +66,7 @@ static struct hc_mats *hc_mats(struct row_case *c, uint32_t S, uint32_t *D, uint
 
 static void hc_down(struct row_case *c)
 {
-    uint32_t rows = case_define(c, "ROWS", 1), T = case_size(c, 0, rows, 1, 2 * rows + 1), S = 1 + case_rnd(c, 4), D = 16 + case_rnd(c, 700), rank = 16 + case_rnd(c, 100);
+    uint32_t rows = case_define(c, "ROWS", 1), T = case_size(c, 0, rows, 1, 2 * rows + 1), S = 1 + case_rnd(c, 4), D = 16 + case_some(c, 700), rank = 16 + case_some(c, 100);
     bool last = c->round % 3 == 2, first = c->round % 4 == 3; /* the final mixer injects nothing; into the first nothing is injected */
     struct weights_size size[3];
     struct hc_mats *m = hc_mats(c, S, &D, &rank, last, size);
@@ -102,7 +102,7 @@ static void hc_down_alone(struct row_case *c, uint32_t t)
 
 static void hc_up(struct row_case *c)
 {
-    uint32_t rows = case_define(c, "ROWS", 1), T = case_size(c, 0, rows, 1, 2 * rows + 1), S = 1 + case_rnd(c, 4), D = 16 + case_rnd(c, 300), rank = 16 + case_rnd(c, 369);
+    uint32_t rows = case_define(c, "ROWS", 1), T = case_size(c, 0, rows, 1, 2 * rows + 1), S = 1 + case_rnd(c, 4), D = 16 + case_some(c, 300), rank = 16 + case_some(c, 369);
     bool last = c->round % 3 == 2;
     struct weights_size size[3];
     struct hc_mats *m = hc_mats(c, S, &D, &rank, last, size);
@@ -151,7 +151,7 @@ static struct experts experts(struct row_case *c, uint32_t max_expert)
 {
     struct experts x = { case_struct(c, "block", sizeof *x.b), case_size(c, 0, 4, 1, 13) };
     x.b->n_expert = 2 + case_rnd(c, max_expert - 1);
-    x.b->n_used = 1 + case_rnd(c, MIN(x.b->n_expert, c->round % 3 ? 4u : 10u));
+    x.b->n_used = 1 + case_some(c, MIN(x.b->n_expert, c->round % 3 ? 4u : 10u));
     return x;
 }
 
@@ -178,7 +178,7 @@ static void moe_in(struct row_case *c)
 {
     struct moe_block *b = case_struct(c, "block", sizeof *b);
     struct matmul_job *job = case_struct(c, "jobs", 2 * sizeof *job);
-    uint32_t D = 16 * (1 + case_rnd(c, 40)), groups = 0;
+    uint32_t D = 16 * (1 + case_some(c, 40)), groups = 0;
     b->n_expert = case_size(c, 0, MATVEC_GRAIN, 1, 512);
     uint32_t used = 1 + case_rnd(c, 16);
     b->n_used = MIN(b->n_expert, used);
@@ -313,7 +313,7 @@ static void moe_up(struct row_case *c)
     float *weight = case_f32(c, "weight", BUF_IN, n);
     uint32_t *id = case_u32(c, "id", BUF_IN, n);
     random_choice(c, &x, id, weight);
-    b->n_embd = block * (1 + case_rnd(c, 1 + 600 / block));
+    b->n_embd = block * (1 + case_some(c, 1 + 600 / block));
     b->ff = case_size(c, 1, MOE_UP_GRAIN, 1, 50);
     b->gate = case_device_mat(c, "gate", type, common, b->n_embd, b->ff * b->n_expert, &size[0]);
     bool other = c->round % 4 == 3; /* any common type beside the build's own */
@@ -339,8 +339,8 @@ static void moe_mix(struct row_case *c)
     random_choice(c, &x, id, weight);
     if (c->round % 2)
         shared_common = common;
-    b->ff = block * (1 + case_rnd(c, 1 + 300 / block));
-    b->shared_ff = MAX(32u, block) * (1 + case_rnd(c, 3));
+    b->ff = block * (1 + case_some(c, 1 + 300 / block));
+    b->shared_ff = MAX(32u, block) * (1 + case_some(c, 3));
     b->n_embd = case_size(c, 1, MOE_MIX_GRAIN, 1, 70);
     b->down = case_device_mat(c, "down", type, common, b->ff, b->n_embd * b->n_expert, &size[0]);
     b->shared_down = case_device_mat(c, "shared_down", shared_type, shared_common, b->shared_ff, b->n_embd, &size[1]);
@@ -411,7 +411,7 @@ static struct experts crowd(struct row_case *c)
 {
     struct experts x = { case_struct(c, "block", sizeof *x.b), case_size(c, 0, MOE_TILE, 1, 150) };
     x.b->n_expert = 1 + case_rnd(c, 6);
-    x.b->n_used = 1 + case_rnd(c, MIN(x.b->n_expert, 4u));
+    x.b->n_used = 1 + case_some(c, MIN(x.b->n_expert, 4u));
     return x;
 }
 
@@ -422,7 +422,7 @@ static void moe_gemm_up(struct row_case *c)
     bool common;
     uint32_t type = case_weight_type(c, 256, &common), block = MAX((uint32_t)GEMM_DEPTH, quant_type(type)->block_len), n = x.n_tok * b->n_used;
     struct weights_size size[2];
-    b->n_embd = block * (1 + case_rnd(c, 1 + 200 / block));
+    b->n_embd = block * (1 + case_some(c, 1 + 200 / block));
     b->ff = case_size(c, 1, MOE_PAIRS, 1, 100);
     b->gate = case_device_mat(c, "gate", type, common, b->n_embd, b->ff * b->n_expert, &size[0]);
     b->up = case_device_mat(c, "up", type, common, b->n_embd, b->ff * b->n_expert, &size[1]);
@@ -444,7 +444,7 @@ static void moe_gemm_down(struct row_case *c)
     bool common;
     uint32_t type = case_weight_type(c, 256, &common), block = MAX((uint32_t)GEMM_DEPTH, quant_type(type)->block_len), n = x.n_tok * b->n_used;
     struct weights_size size;
-    b->ff = block * (1 + case_rnd(c, 1 + 200 / block));
+    b->ff = block * (1 + case_some(c, 1 + 200 / block));
     b->n_embd = case_size(c, 1, GEMM_ROWS, 1, 140);
     b->down = case_device_mat(c, "down", type, common, b->ff, b->n_embd * b->n_expert, &size);
     struct moe_gemm_args a = tiles(c, &x);

@@ -14,7 +14,7 @@ struct allocation {
 struct loaded {
     const char *id;
     struct code *code;
-    uint8_t *ran;
+    uint64_t *ran;
 };
 struct device {
     gpu base;
@@ -51,12 +51,12 @@ bool gfx11_row_coverage(const gpu *g, const char *id, uint32_t *n_ran, uint32_t 
         }
     return false;
 }
-const uint8_t *gfx11_row_ran(const gpu *g, const char *id)
+const uint64_t *gfx11_row_ran(const gpu *g, const char *id, const struct code **c)
 {
     const struct device *d = (const struct device *)(const void *)g;
     for (size_t i = 0; i < d->n_code; i++)
         if (strcmp(d->code[i].id, id) == 0)
-            return d->code[i].ran;
+            return *c = d->code[i].code, d->code[i].ran;
     return NULL;
 }
 struct gfx11_counts gfx11_counts(const gpu *g) { return ((const struct device *)(const void *)g)->counts; }
@@ -188,7 +188,7 @@ static status code_of(struct device *d, const struct gpu_kernel *row, struct loa
     if (!grow((void **)&d->code, d->n_code, &d->cap_code, sizeof *d->code))
         return fail(e, ERR_NOMEM, "%s", row->id);
     TRY(d->o.code ? gfx11_load(&l.code, d->o.code, d->o.code_bytes, e) : gfx11_load(&l.code, k->gfx1151, k->gfx1151_bytes, e));
-    l.ran = calloc(gfx11_code_bytes(l.code) / 4 + 1, 1);
+    l.ran = calloc(gfx11_code_bytes(l.code) / 4 + 1, sizeof *l.ran);
     d->code[d->n_code] = l;
     *c = &d->code[d->n_code++];
     return l.ran ? OK : fail(e, ERR_NOMEM, "%s", row->id);

@@ -27,7 +27,7 @@ struct gfx11_counts {
 struct gfx11_counts gfx11_counts(const gpu *g);
 /* How many of a row's instructions have run since the device was opened. False: the row has not run. */
 bool gfx11_row_coverage(const gpu *g, const char *id, uint32_t *n_ran, uint32_t *n_all);
-/* 1 for every word of the code at which an instruction has run; NULL: the row has not run. */
-const uint8_t *gfx11_row_ran(const gpu *g, const char *id);
+/* How often waves have run the instruction at each word of the code, and that code; NULL: the row has not run. */
+const uint64_t *gfx11_row_ran(const gpu *g, const char *id, const struct code **c);
 
 #endif

@@ -53,7 +53,7 @@ struct gfx11_run {
     struct gfx11_memory *memory;
     uint64_t limit; /* instructions of all waves; 0: none */
     bool races;     /* look for races in memory that may be written, too; takes eight times its size */
-    uint8_t *ran;   /* [gfx11_code_bytes / 4] set to 1 where an instruction has run; NULL: nobody wants to know */
+    uint64_t *ran;  /* [gfx11_code_bytes / 4] grows by 1 where an instruction begins and a wave runs it; NULL: nobody wants to know */
     /* results */
     uint64_t n_run;
     enum gfx11_fault fault;
@@ -68,7 +68,7 @@ status gfx11_run(struct gfx11_run *run, const struct code *c, const void *args, 
 size_t gfx11_disassemble(const struct code *c, size_t at, char *text, size_t size);
 /* Number of bytes of code. */
 size_t gfx11_code_bytes(const struct code *c);
-/* How many instructions there are, and how many of them ran[] marks. */
-void gfx11_coverage(const struct code *c, const uint8_t *ran, uint32_t *n_ran, uint32_t *n_all);
+/* How many instructions there are, and how many of them ran[] counts. */
+void gfx11_coverage(const struct code *c, const uint64_t *ran, uint32_t *n_ran, uint32_t *n_all);
 
 #endif

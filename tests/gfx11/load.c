@@ -181,9 +181,9 @@ size_t gfx11_disassemble(const struct code *c, size_t offset, char *text, size_t
     return 4u * in->n_words;
 }
 
-void gfx11_coverage(const struct code *c, const uint8_t *ran, uint32_t *n_ran, uint32_t *n_all)
+void gfx11_coverage(const struct code *c, const uint64_t *ran, uint32_t *n_ran, uint32_t *n_all)
 {
     *n_ran = *n_all = 0;
     for (uint32_t i = 0; i < c->n_words && c->inst[i].n_words; i += c->inst[i].n_words)
-        *n_ran += ran[i], ++*n_all;
+        *n_ran += ran[i] != 0, ++*n_all;
 }

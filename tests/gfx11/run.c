@@ -104,7 +104,7 @@ static void step(struct wave *w)
     if (faulted(w))
         return;
     if (w->g->run->ran)
-        w->g->run->ran[w->pc] = 1;
+        w->g->run->ran[w->pc]++;
     w->next = w->pc + in->n_words;
     in->run(w, in);
     w->n_run++;
