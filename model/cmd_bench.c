@@ -4,6 +4,7 @@
  * once; every repetition starts from a mark of it. Ids are random from a fixed seed: the same trace in every repetition. One warm-up per
  * test. Not timed: loading, tokenising, sampling. */
 #include "model/answer.h"
+#include "model/profile.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -110,52 +111,23 @@ static status enter_depth(struct bench *b, uint64_t n_depth, struct err *e)
     return session_mark(b->s, b->mark, e);
 }
 
-/* ---- --profile: time per kernel row ---- */
-
-struct profile {
-    struct profile_row {
-        const char *row;
-        uint32_t calls;
-        double seconds;
-    } row[128];
-    size_t n;
+/* One more run of a test, under the clock */
+static status profile_test(struct bench *b, const struct result *r, struct err *e)
+{
+    struct profile p;
     double seconds;
-    uint32_t calls;
-};
-
-static void profile_call(void *ctx, const char *row, double seconds)
-{
-    struct profile *p = ctx;
-    size_t i = 0;
-    while (i < p->n && strcmp(p->row[i].row, row) != 0)
-        i++;
-    if (i == COUNT_OF(p->row))
-        return;
-    if (i == p->n)
-        p->row[p->n++] = (struct profile_row){ .row = row };
-    p->row[i].calls++;
-    p->row[i].seconds += seconds;
-    p->seconds += seconds;
-    p->calls++;
-}
-
-static int by_seconds(const void *a, const void *b)
-{
-    double x = ((const struct profile_row *)a)->seconds, y = ((const struct profile_row *)b)->seconds;
-    return (x < y) - (x > y);
-}
-
-static status print_profile(struct bench *b, const struct result *r, bool decode, struct err *e)
-{
-    struct profile p = { .n = 0 };
-    TRY(session_profile(b->s, decode, profile_call, &p, e));
-    qsort(p.row, p.n, sizeof p.row[0], by_seconds);
-    fprintf(stderr, "%s step at depth %llu: %u calls, %.3f ms\n%-18s %6s %10s %9s %7s\n", decode ? "decode" : "prefill", (unsigned long long)r->n_depth,
-            p.calls, 1e3 * p.seconds, "row", "calls", "ms", "us each", "share");
-    for (size_t i = 0; i < p.n; i++)
-        fprintf(stderr, "%-18s %6u %10.3f %9.2f %6.1f%%\n", p.row[i].row, p.row[i].calls, 1e3 * p.row[i].seconds, 1e6 * p.row[i].seconds / p.row[i].calls,
-                100 * p.row[i].seconds / p.seconds);
-    return OK;
+    TRY(profile_open(&p, b->o->trace_path, e));
+    status s = session_profile(b->s, profile_call, &p, e);
+    if (s == OK)
+        s = run_once(b, r, &seconds, e);
+    session_profile(b->s, NULL, NULL, NULL);
+    if (s == OK) {
+        p.wall = seconds;
+        if (b->o->profile)
+            profile_print(&p, stderr, b->on_cpu);
+    }
+    status closed = profile_close(&p, e);
+    return s != OK ? s : closed;
 }
 
 static status run_test(struct bench *b, struct result *r, struct err *e)
@@ -167,10 +139,8 @@ static status run_test(struct bench *b, struct result *r, struct err *e)
         TRY(run_once(b, r, &seconds, e));
         r->rate[r->n] = (double)(r->n_prompt + r->n_gen) / seconds;
     }
-    if (b->o->profile && r->n_prompt)
-        TRY(print_profile(b, r, false, e));
-    if (b->o->profile && r->n_gen)
-        TRY(print_profile(b, r, true, e));
+    if (b->o->profile || b->o->trace_path)
+        TRY(profile_test(b, r, e));
     return OK;
 }
 

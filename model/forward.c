@@ -41,6 +41,7 @@ static void mix(struct gpu_cmd *c, struct forward *f, const struct hc_layer *h, 
 {
     const struct shape *s = f->shape;
     uint32_t S = s->n_stream, D = s->n_embd, spans = (D + HC_SPAN - 1) / HC_SPAN;
+    c->part = "hc";
     if (fused(f, phase)) {
         mix_fused(c, f, h, n_tok);
         return;
@@ -60,6 +61,7 @@ void forward_settle(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
     uint32_t S = f->shape->n_stream;
     if (!f->pending)
         return;
+    c->part = "hc";
     CALL(c, model_kernels, K_hc_combine, n_tok * S, struct hc_combine_args, .residual = f->residual, .inject = f->inject, .y = f->y, .n_stream = S,
          .n_embd = f->shape->n_embd);
     f->pending = false;
@@ -71,6 +73,7 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
     const struct shape *s = f->shape;
     uint32_t width = s->n_stream * s->n_embd;
     forward_settle(c, f, n_tok);
+    c->part = "ngram";
     gpu_matmul(c, f->ple_in, 2, f->ngram_at, s->ple_head * s->ple_row, n_tok);
     CALL(c, model_kernels, K_ple_gate, n_tok * s->n_stream, struct ple_gate_args, .residual = f->residual, .key = f->ple_s.key, .value = f->ple_s.value,
          .norm_key = f->ple_s.norm_key, .norm_query = f->ple_s.norm_query, .norm_conv = f->ple_s.norm_conv, .gv = f->ple_s.gv, .z = f->ple_s.z,
@@ -138,6 +141,7 @@ static void experts_on_matrix(struct gpu_cmd *c, const struct forward *f, const 
 /* y = MoE(u) (spec 5) */
 static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
 {
+    c->part = "moe";
     gpu_matmul(c, l->moe_in, COUNT_OF(l->moe_in), f->u, l->moe.n_embd, n_tok);
     CALL(c, model_kernels, K_moe_route, n_tok, struct moe_route_args, .block = gpu_block(c, &l->moe), .logits = f->moe_s.logits, .id = f->moe_s.id,
          .weight = f->moe_s.weight);
@@ -170,6 +174,7 @@ void forward_embed(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
 {
     f->residual = f->residuals[0];
     f->pending = false;
+    c->part = "embed";
     if (f->device)
         fetch_step(c, f, n_tok);
     CALL(c, gpu_kernels, f->device ? K_embed_dev : K_embed, n_tok, struct embed_args, .step = f->step_at, .table = gpu_block(c, f->token_embd),
@@ -195,6 +200,7 @@ void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n
 void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t n_row, enum gdn_phase phase)
 {
     mix(c, f, f->out_hc, row0, n_row, phase);
+    c->part = "head";
     gpu_matmul(c, f->head, 1, f->u, f->shape->n_embd, n_row);
 }
 

@@ -29,6 +29,7 @@ enum kind {
     FLOAT,   /* lo..hi */
     BYTES,   /* size_t with an optional K, M, G or T */
     LIST,    /* struct uint_list of lo..hi */
+    COLONS,  /* struct colons of lo..hi numbers > 0 */
     CHOICE,  /* int-sized enum or bool: the index in choices */
     MODEL, CACHE, /* as PATH, CHOICE; may not contradict each other */
     CHECKED, /* a number that must lie in lo..hi and is not kept */
@@ -103,7 +104,9 @@ static const struct row table[] = {
     { "-n --n-gen", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_gen), 0, BIG, .def = "128", .help = "generated tokens; 0 drops the test" },
     { "-d --n-depth", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_depth), 0, BIG, .def = "0", .help = "tokens already in the context, not timed" },
     { "-r --repetitions", "N", ON(BENCH), G_WHAT, UINT32, AT(b_reps), 1, 1000, .def = "5", .help = "timed runs of each test, after one warm-up" },
-    { "--profile", NULL, ON(BENCH), G_WHAT, FLAG, AT(profile), .help = "time per kernel row of the last step, on stderr" },
+    { "--profile", NULL, ON(BENCH) | ON(RUN), G_WHAT, FLAG, AT(profile),
+      .help = "time, bytes and GB/s of every kernel row and part of the model, on stderr; bench: of one more run of each test" },
+    { "--trace", "F.json", ON(BENCH) | ON(RUN), G_WHAT, PATH, AT(trace_path), .help = "the calls on a time line, for chrome://tracing or Perfetto" },
 
     { "--golden", "FILE...", ON(EVAL), G_WHAT, GOLDEN, .help = "compare with golden values (.gold, .layers); exit 1 outside the tolerance" },
     { "--ppl", "TEXT", ON(EVAL), G_WHAT, PPL, AT(ppl_path), .help = "perplexity of a file in chunks of -c (512), the second half of each scored" },
@@ -120,6 +123,13 @@ static const struct row table[] = {
     { "--keys", NULL, ON(INFO), G_WHAT, FLAG, AT(keys), .help = "list the metadata keys" },
     { "--devices", NULL, ON(INFO), G_WHAT, FLAG, AT(devices), .help = "list the devices of every backend, and nothing else" },
     { "--kernels", NULL, ON(INFO), G_WHAT, FLAG, AT(kernels), .help = "list the GPU kernels of this build, and nothing else" },
+
+    { "--ledger", NULL, ON(INFO), G_WHAT, FLAG, AT(ledger),
+      .help = "bytes, operations and calls of a decode step and of a prompt step of -ub (2048) rows, recorded and not run; --backend auto: "
+              "as a GPU with matrix units would be sent them" },
+    { "-d --depth", "N", ON(INFO), G_WHAT, SIZE, AT(ledger_depth), 0, 1048576, .def = "0", .help = "tokens before the steps of --ledger" },
+    { "--roof", "B:F[:L]", ON(INFO), G_WHAT, COLONS, AT(roof), 2, 3,
+      .help = "with --ledger: the time of every row on a machine of B bytes/s, F FLOP/s and L microseconds a call; a Strix Halo is 215e9:30e12:3" },
 
     { "--ids", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(ids_only), .help = "text in, ids out, on one line (this is the default)" },
     { "--text", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(as_text), .help = "ids in, text out" },
@@ -153,7 +163,7 @@ static const struct row table[] = {
     { "--force", NULL, ON(BATCH), G_OUTPUT, FLAG, AT(force), .help = "answer again what has been answered" },
     { "--progress", NULL, ON(BATCH), G_OUTPUT, FLAG, AT(progress), .help = "a line per input instead of a bar" },
     { "--notify-fd", "N", ON(BATCH), G_OUTPUT, INT32, AT(notify_fd), 0, BIG, .help = "write events as JSON lines to descriptor N" },
-    { "--json", NULL, ON(RUN) | ON(EVAL), G_OUTPUT, FLAG, AT(json), .help = "one JSON object per result" },
+    { "--json", NULL, ON(RUN) | ON(EVAL) | ON(INFO), G_OUTPUT, FLAG, AT(json), .help = "one JSON object per result; info: of --ledger" },
     { "-q --quiet", NULL, TALKS, G_OUTPUT, FLAG, AT(quiet), .help = "nothing on stderr but errors" },
     { "-v --verbose", NULL, ASK, G_OUTPUT, FLAG, AT(verbose), .help = "say more on stderr: model, plan, times of each input" },
     { "--log --log-file", "FILE", TALKS, G_OUTPUT, PATH, AT(log_path), .help = "write the lines of stderr to FILE too" },
@@ -191,7 +201,7 @@ static const struct row table[] = {
     NOT_YET("--no-union", NULL, ANY),
     NOT_YET("--no-graph", NULL, ANY),
     NOT_YET("--no-fuse", NULL, ANY),
-    NOT_YET("--profile", NULL, ~ON(BENCH)),
+    NOT_YET("--profile", NULL, ~(ON(BENCH) | ON(RUN))),
     NOT_YET("--devices", NULL, ~ON(INFO)),
     NOT_YET("--kernels", NULL, ~ON(INFO)),
     NOT_YET("--needle", "LEN,..", ANY),
@@ -201,9 +211,9 @@ static const struct row table[] = {
     NOT_YET("--load-state", "FILE", ANY),
     NOT_YET("--parallel", "N", ANY),
     NOT_YET("--shard", "K/N", ANY),
-    NOT_YET("--ledger", NULL, ANY),
+    NOT_YET("--ledger", NULL, ~ON(INFO)),
     NOT_YET("--fill", "KIND", ANY),
-    NOT_YET("--trace", "FILE", ANY),
+    NOT_YET("--trace", "FILE", ~(ON(BENCH) | ON(RUN))),
     NOT_YET("-f --file", "TEXT", ON(BENCH)),
 };
 
@@ -393,6 +403,24 @@ static status parse_list(const struct row *r, const char *name, const char *text
     }
 }
 
+static status parse_colons(const struct row *r, const char *name, const char *text, struct colons *out, struct err *e)
+{
+    const char *p = text;
+    for (out->n = 0; out->n < (size_t)r->hi; p++) {
+        char *end;
+        double x = strtod(p, &end);
+        if (end == p || isspace((unsigned char)*p) || !isfinite(x) || x <= 0 || (*end && *end != ':'))
+            break;
+        out->v[out->n++] = x;
+        p = end;
+        if (!*p && out->n >= (size_t)r->lo)
+            return OK;
+        if (!*p)
+            break;
+    }
+    return fail(e, ERR_USAGE, "%s: found '%s', expected %s, numbers above 0", name, text, r->arg);
+}
+
 static status parse_choice(const struct row *r, const char *name, const char *text, int *out, struct err *e)
 {
     char known[96];
@@ -469,6 +497,8 @@ static status take(struct parser *p, const struct row *r, const char *name, cons
             l->n = 0; /* the first one replaces the default, more add to it */
         return parse_list(r, name, arg, l, e);
     }
+    case COLONS:
+        return parse_colons(r, name, arg, at, e);
     case CACHE:
         TRY(parse_choice(r, name, arg, &choice, e));
         if (p->have_kv && (int)o->kv != choice)
@@ -539,6 +569,10 @@ static status check(struct parser *p, struct err *e)
             return fail(e, ERR_USAGE, "--parse-special: only with --raw; with the template a document is text");
         if (o->print_prompt && o->json)
             return fail(e, ERR_USAGE, "--print-prompt: prints text, found --json");
+        break;
+    case CMD_INFO:
+        if (!o->ledger && (o->roof.n || o->json || o->ledger_depth))
+            return fail(e, ERR_USAGE, "info: %s belongs to --ledger", o->roof.n ? "--roof" : o->json ? "--json" : "-d");
         break;
     case CMD_EVAL:
         if (o->golden && o->n_golden > 0) {

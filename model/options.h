@@ -21,6 +21,12 @@ struct uint_list {
     size_t n;
 };
 
+/* Numbers with colons between them. */
+struct colons {
+    double v[3];
+    size_t n;
+};
+
 struct options {
     enum command command;
     enum command help_on;        /* help: this command; CMD_HELP: the overview */
@@ -58,7 +64,8 @@ struct options {
     /* bench */
     struct uint_list b_prompt, b_gen, b_depth;
     uint32_t b_reps;
-    bool profile;                /* time per kernel row */
+    bool profile;                /* time per kernel row; of run too */
+    const char *trace_path;      /* and as a trace; NULL: none */
     enum { OUT_MD, OUT_JSONL } b_out;
     /* eval */
     char **golden;               /* [n_golden] */
@@ -66,7 +73,9 @@ struct options {
     bool ppl;                    /* of ppl_path, or of the ids of ids_path */
     const char *ppl_path, *ids_path;
     /* info, tokenize */
-    bool plan, tensors, keys, devices, kernels, ids_only, as_text;
+    bool plan, tensors, keys, devices, kernels, ledger, ids_only, as_text;
+    size_t ledger_depth;
+    struct colons roof;          /* bytes/s, FLOP/s, microseconds of a launch; n = 0: none */
     /* selftest; files are names of rows, its seed is that of sample */
     bool machine;
 
@@ -82,6 +91,7 @@ struct options {
 int cmd_run(const struct options *o);
 int cmd_batch(const struct options *o);
 int cmd_info(const struct options *o);
+int cmd_ledger(const struct options *o); /* of info */
 int cmd_tokenize(const struct options *o);
 int cmd_eval(const struct options *o);
 int cmd_bench(const struct options *o);

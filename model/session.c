@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct session {
     model *m;
@@ -29,6 +30,9 @@ struct session {
     uint32_t n_pending;        /* prompt ids that wait for a whole group */
     bool have_logits;
     float *tap;
+    session_call_fn on_call;   /* of session_profile; NULL: off */
+    void *on_call_ctx;
+    double *call_seconds;      /* [calls of a list] while on_call is set */
 };
 
 static bool on_device(const model *m) { return gpu_backend_of(m->gpu) != GPU_CPU; }
@@ -281,6 +285,7 @@ void session_close(session *s)
     if (on_device(s->m) && s->logits)
         pages_free(s->logits, (size_t)s->f.max_logits * s->m->shape.n_vocab * sizeof(float));
     pages_free(s->work, s->work_bytes);
+    free(s->call_seconds);
     for (uint32_t il = 0; s->kv && il < s->m->shape.n_layer; il++)
         gpu_free(s->m->gpu, &s->kv[il]);
     gpu_free(s->m->gpu, &s->recurrent);
@@ -323,6 +328,29 @@ static status fetch_logits(session *s, uint32_t n_row, struct err *e)
     return gpu_read(s->m->gpu, s->logits, s->f.logits, (size_t)n_row * s->m->shape.n_vocab * sizeof(float), e);
 }
 
+static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, bool decode, double start, const double *seconds, session_call_fn fn, void *ctx)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct gpu_call *call = &c->call[i];
+        struct session_call report = { .row = call->table->row[call->id].id, .part = call->part, .decode = decode, .start = start,
+                                       .moves = gpu_moves_of(c, call, step->pos, step->n_tok), .seconds = seconds ? seconds[i] : 0 };
+        fn(ctx, &report);
+        start += report.seconds;
+    }
+}
+
+/* Runs one list of a step to its end, under the clock when that is wanted */
+static status run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+{
+    if (!s->on_call)
+        return gpu_submit(s->m->gpu, c, e);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    TRY(gpu_profile(s->m->gpu, c, s->call_seconds, e));
+    report_calls(c, s->f.step, decode, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec, s->call_seconds, s->on_call, s->on_call_ctx);
+    return OK;
+}
+
 /* Head of rows row0 .. of the last step, in strips that fit the logits buffer */
 static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
 {
@@ -332,7 +360,7 @@ static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
         s->head_rows = n_row;
         s->head_row0 = row0;
     }
-    TRY(gpu_submit(s->m->gpu, &s->head, e));
+    TRY(run_list(s, &s->head, false, e));
     return fetch_logits(s, n_row, e);
 }
 
@@ -361,6 +389,19 @@ static void record_layers(session *s, struct gpu_cmd *c, uint32_t n, enum gdn_ph
         forward_layer(c, &s->f, il, n, phase);
 }
 
+static void record_prefill(session *s, uint32_t n)
+{
+    record_layers(s, &s->prefill, n, GDN_PREFILL);
+    forward_settle(&s->prefill, &s->f, n);
+    s->prefill_rows = n;
+}
+
+static void record_decode(session *s)
+{
+    record_layers(s, &s->decode, 1, GDN_DECODE);
+    forward_head(&s->decode, &s->f, 0, 1, GDN_DECODE);
+}
+
 static status check_room(const session *s, const int32_t *ids, size_t n, struct err *e)
 {
     if (n > s->p.n_ctx - session_n_past(s))
@@ -379,12 +420,9 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
         TRY(tapped_layers(s, &s->prefill, n, GDN_PREFILL, e));
         s->prefill_rows = 0;
     } else {
-        if (s->prefill_rows != n) {
-            record_layers(s, &s->prefill, n, GDN_PREFILL);
-            forward_settle(&s->prefill, &s->f, n);
-        }
-        s->prefill_rows = n;
-        TRY(gpu_submit(s->m->gpu, &s->prefill, e));
+        if (s->prefill_rows != n)
+            record_prefill(s, n);
+        TRY(run_list(s, &s->prefill, false, e));
     }
     ngram_advance(&s->m->shape, s->past, ids, n);
     size_t pos = s->n_past;
@@ -446,11 +484,9 @@ status session_decode(session *s, int32_t id, struct err *e)
         TRY(head(s, 0, 1, e));
         s->head_rows = 0;
     } else {
-        if (!s->decode.n) { /* recorded once, replayed for every token */
-            record_layers(s, &s->decode, 1, GDN_DECODE);
-            forward_head(&s->decode, &s->f, 0, 1, GDN_DECODE);
-        }
-        TRY(gpu_submit(s->m->gpu, &s->decode, e));
+        if (!s->decode.n) /* recorded once, replayed for every token */
+            record_decode(s);
+        TRY(run_list(s, &s->decode, true, e));
         TRY(fetch_logits(s, 1, e));
     }
     ngram_advance(&s->m->shape, s->past, &id, 1);
@@ -465,17 +501,29 @@ size_t session_n_ctx(const session *s) { return s->p.n_ctx; }
 size_t session_n_ubatch(const session *s) { return s->f.max_tok; }
 void session_tap(session *s, float *layers) { s->tap = layers; }
 
-status session_profile(session *s, bool decode, session_profile_fn fn, void *ctx, struct err *e)
+status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
+{
+    if (fn && !s->call_seconds && !(s->call_seconds = calloc(s->decode.cap, sizeof *s->call_seconds)))
+        return fail(e, ERR_NOMEM, "profile of %u calls", s->decode.cap);
+    s->on_call = fn;
+    s->on_call_ctx = ctx;
+    return OK;
+}
+
+status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e)
 {
     struct gpu_cmd *c = decode ? &s->decode : &s->prefill;
-    double *seconds = calloc(MAX(c->n, 1u), sizeof *seconds);
-    if (!seconds)
-        return fail(e, ERR_NOMEM, "profile of %u calls", c->n);
-    status st = c->n ? gpu_profile(s->m->gpu, c, seconds, e) : OK;
-    for (uint32_t i = 0; st == OK && i < c->n; i++)
-        fn(ctx, c->call[i].table->row[c->call[i].id].id, seconds[i]);
-    free(seconds);
-    return st;
+    if (n == 0 || (decode && n > 1) || n > s->f.max_tok || pos + n > s->p.n_ctx)
+        return fail(e, ERR_USAGE, "a step of %u rows at %zu, expected at most %u within a context of %zu", n, pos, decode ? 1 : s->f.max_tok, s->p.n_ctx);
+    if (decode)
+        record_decode(s);
+    else
+        record_prefill(s, n);
+    if (c->err.code == OK)
+        report_calls(c, &(struct gpu_step){ .n_tok = n, .pos = (uint32_t)pos }, decode, 0, NULL, fn, ctx);
+    else if (e)
+        *e = c->err;
+    return c->err.code;
 }
 
 /* ---- marks ---- */
