@@ -136,11 +136,13 @@ build/kernels/ktool: $(wildcard kernels_bin/tool/*.[ch] gpu/*.h */*_args.h */*_k
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -I. $(WARN) -O2 $(filter %.c,$^) -o $@ -lxxhash
 # The commit, for --version and the record of a benchmark; rewritten only when it changes
-$(B)/main.o $(B)/model/cmd_bench.o: CC_ALL += -include $(B)/version.h
-$(B)/main.o $(B)/model/cmd_bench.o: $(B)/version.h
+VERSIONED := $(B)/main.o $(B)/model/bench_record.o $(B)/model/bench_print.o
+$(VERSIONED): CC_ALL += -include $(B)/version.h
+$(VERSIONED): $(B)/version.h
 $(B)/version.h: FORCE
 	@mkdir -p $(@D)
 	@echo "#define HAYATE_COMMIT \"$$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)\"" > $@.new
+	@echo '#define HAYATE_FLAGS "$(subst ",,$(CC) -std=gnu11 $(OPT_$(MODE)) $(CFLAGS))"' >> $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 $(B)/tests/fuzz_%: tests/fuzz_%.c $(OBJ)

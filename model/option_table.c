@@ -29,9 +29,10 @@ enum kind {
     FLOAT,   /* lo..hi */
     BYTES,   /* size_t with an optional K, M, G or T */
     LIST,    /* struct uint_list of lo..hi */
-    COLONS,  /* struct colons of lo..hi numbers > 0 */
+    COLONS,  /* struct colons of lo..hi numbers, none below 0 */
     CHOICE,  /* int-sized enum or bool: the index in choices */
     MODEL, CACHE, /* as PATH, CHOICE; may not contradict each other */
+    CACHES,  /* struct uint_list of choices; the same */
     CHECKED, /* a number that must lie in lo..hi and is not kept */
     NOTHING, /* without effect */
     HELP, VERSION,
@@ -100,9 +101,19 @@ static const struct row table[] = {
     { "--repeat-last-n", "N", ASK, G_HIDDEN, CHECKED, .lo = 64, .hi = 64 },
     { "-s --seed", "N", ASK, G_SAMPLING, UINT64, AT(sample.seed), .def = "0", .help = "start of the random stream" },
 
-    { "-p --n-prompt", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_prompt), 0, BIG, .def = "512", .help = "prompt lengths; 0 drops the test" },
+    { "-p --n-prompt", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_prompt), 0, BIG, .def = "512", .help = "prompt lengths; 0 drops the test. All lists also take ranges: 128-512, 128-512+128, 128-1024*2" },
     { "-n --n-gen", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_gen), 0, BIG, .def = "128", .help = "generated tokens; 0 drops the test" },
     { "-d --n-depth", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_depth), 0, BIG, .def = "0", .help = "tokens already in the context, not timed" },
+    { "--sweep", "FIRST:LAST:STEP", ON(BENCH), G_WHAT, COLONS, AT(sweep), 3, 3,
+      .help = "instead of -d: all these depths in one session of the largest, each filled on from the one before" },
+    { "-f --file", "TEXT", ON(BENCH), G_WHAT, PATH, AT(bench_text), .def = "random ids",
+      .help = "ids of this text; experts and blocks are chosen as real text does it" },
+    { "--abba", "SWITCH", ON(BENCH), G_WHAT, STRING, AT(abba),
+      .help = "compare with the same and SWITCH (in quotes: \"--kv f32\", \"-t 1\", \"-m OTHER\"), -r rounds of A B B A; the ratio and its 95 % interval" },
+    { "--check", "RECORD", ON(BENCH), G_WHAT, PATH, AT(check),
+      .help = "the tests of a file written with -o json or jsonl once more; exit 1 when one lies outside of twice the spread" },
+    { "--cold", NULL, ON(BENCH), G_WHAT, FLAG, AT(cold),
+      .help = "drop the model from the page cache before the load and before each test, whose first run is then shown by itself" },
     { "-r --repetitions", "N", ON(BENCH), G_WHAT, UINT32, AT(b_reps), 1, 1000, .def = "5", .help = "timed runs of each test, after one warm-up" },
     { "--profile", NULL, ON(BENCH) | ON(RUN), G_WHAT, FLAG, AT(profile),
       .help = "time, bytes and GB/s of every kernel row and part of the model, on stderr; bench: of one more run of each test" },
@@ -138,11 +149,16 @@ static const struct row table[] = {
     { "-c --ctx-size", "N", ASK, G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "the prompt and -n", .help = "context in tokens" },
     { "-c --ctx-size", "N", ON(INFO), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "4096", .help = "context of the plan" },
     { "-c --ctx-size", "N", ON(EVAL), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "512", .help = "chunk of --ppl" },
-    { "-ub --ubatch-size", "N", ENGINE, G_SPEED, UINT32, AT(n_ubatch), 1, 65536, .def = "512, on a GPU 2048", .help = "prompt tokens per step" },
-    { "-t --threads", "N", ENGINE | ON(SELFTEST), G_SPEED, UINT32, AT(n_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
-    { "--kv", "TYPE", ENGINE, G_SPEED, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
-    { "-ctk --cache-type-k", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
-    { "-ctv --cache-type-v", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
+    { "-ub --ubatch-size", "N,..", ON(BENCH), G_SPEED, LIST, AT(b_ubatch), 1, 65536, .def = "512, on a GPU 2048", .help = "prompt tokens per step" },
+    { "-t --threads", "N,..", ON(BENCH), G_SPEED, LIST, AT(b_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
+    { "--kv", "TYPE,..", ON(BENCH), G_SPEED, CACHES, AT(b_kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
+    { "-ctk --cache-type-k", "TYPE,..", ON(BENCH), G_HIDDEN, CACHES, AT(b_kv), .choices = "f16 f32", .later = "q8_0" },
+    { "-ctv --cache-type-v", "TYPE,..", ON(BENCH), G_HIDDEN, CACHES, AT(b_kv), .choices = "f16 f32", .later = "q8_0" },
+    { "-ub --ubatch-size", "N", ENGINE & ~ON(BENCH), G_SPEED, UINT32, AT(n_ubatch), 1, 65536, .def = "512, on a GPU 2048", .help = "prompt tokens per step" },
+    { "-t --threads", "N", (ENGINE & ~ON(BENCH)) | ON(SELFTEST), G_SPEED, UINT32, AT(n_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
+    { "--kv", "TYPE", ENGINE & ~ON(BENCH), G_SPEED, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
+    { "-ctk --cache-type-k", "TYPE", ENGINE & ~ON(BENCH), G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
+    { "-ctv --cache-type-v", "TYPE", ENGINE & ~ON(BENCH), G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
     { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
     { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
     { "--prefix-cache", "DIR", ASK, G_SPEED, PATH, AT(prefix_dir),
@@ -156,7 +172,8 @@ static const struct row table[] = {
       .help = "how weights for a GPU are read: direct, which leaves the page cache alone, or mmap, through it; the CPU uses them where they are mapped" },
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
-    { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl", .later = "csv json sql", .def = "md", .help = "md or jsonl" },
+    { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl json csv", .later = "sql", .def = "md",
+      .help = "md, csv, json or jsonl; the last two with all samples and the record of machine, build and model" },
     { "-o --output", "DIR", ON(BATCH), G_OUTPUT, PATH, AT(out_dir), .help = "one DIR/NAME.txt per input, each whole or absent" },
     { "--jsonl", "FILE", ON(BATCH), G_OUTPUT, PATH, AT(jsonl_path), .help = "one JSON object per input; may be combined with -o" },
     { "--report", "FILE", ON(BATCH), G_OUTPUT, PATH, AT(report_path), .help = "a line per failed input: path, status, message; tabs between" },
@@ -214,7 +231,6 @@ static const struct row table[] = {
     NOT_YET("--ledger", NULL, ~ON(INFO)),
     NOT_YET("--fill", "KIND", ANY),
     NOT_YET("--trace", "FILE", ~(ON(BENCH) | ON(RUN))),
-    NOT_YET("-f --file", "TEXT", ON(BENCH)),
 };
 
 static const struct {
@@ -387,16 +403,37 @@ static status parse_bytes(const char *name, const char *text, size_t *out, struc
     return OK;
 }
 
+/* first, first-last, first-last+step or first-last*factor, as llama-bench has it */
+static bool parse_range(const char *p, size_t n, uint64_t *first, uint64_t *last, char *by, uint64_t *step)
+{
+    size_t a = strspn(p, "0123456789"), b;
+    *by = '+', *step = 1;
+    if (a >= n)
+        return whole_number(p, n, first) && whole_number(p, n, last);
+    b = a + 1 + strspn(p + a + 1, "0123456789");
+    if (p[a] != '-' || !whole_number(p, a, first) || !whole_number(p + a + 1, MIN(b, n) - a - 1, last) || *first > *last)
+        return false;
+    if (b >= n)
+        return true;
+    *by = p[b];
+    return (*by == '+' || *by == '*') && whole_number(p + b + 1, n - b - 1, step) && *step > (*by == '*') && (*first > 0 || *by == '+');
+}
+
 static status parse_list(const struct row *r, const char *name, const char *text, struct uint_list *out, struct err *e)
 {
     for (const char *p = text;; p++) {
         size_t n = strcspn(p, ",");
-        uint64_t x;
-        if (!whole_number(p, n, &x) || (double)x > r->hi)
-            return fail(e, ERR_USAGE, "%s: '%s' is not a list of numbers, expected 512 or 512,1024", name, text);
-        if (out->n == MAX_LIST)
-            return fail(e, ERR_USAGE, "%s: more than %d numbers", name, MAX_LIST);
-        out->v[out->n++] = x;
+        uint64_t x, last, step;
+        char by;
+        if (!parse_range(p, n, &x, &last, &by, &step) || (double)last > r->hi)
+            return fail(e, ERR_USAGE, "%s: '%s' is not a list of numbers, expected 512 or 512,1024 or 128-512+128", name, text);
+        if ((double)x < r->lo)
+            return fail(e, ERR_USAGE, "%s: found %" PRIu64 ", expected at least %.0f", name, x, r->lo);
+        for (; x <= last; x = by == '+' ? x + step : x * step) {
+            if (out->n == MAX_LIST)
+                return fail(e, ERR_USAGE, "%s: more than %d numbers", name, MAX_LIST);
+            out->v[out->n++] = x;
+        }
         p += n;
         if (!*p)
             return OK;
@@ -409,7 +446,7 @@ static status parse_colons(const struct row *r, const char *name, const char *te
     for (out->n = 0; out->n < (size_t)r->hi; p++) {
         char *end;
         double x = strtod(p, &end);
-        if (end == p || isspace((unsigned char)*p) || !isfinite(x) || x <= 0 || (*end && *end != ':'))
+        if (end == p || isspace((unsigned char)*p) || !isfinite(x) || x < 0 || (*end && *end != ':'))
             break;
         out->v[out->n++] = x;
         p = end;
@@ -418,7 +455,7 @@ static status parse_colons(const struct row *r, const char *name, const char *te
         if (!*p)
             break;
     }
-    return fail(e, ERR_USAGE, "%s: found '%s', expected %s, numbers above 0", name, text, r->arg);
+    return fail(e, ERR_USAGE, "%s: found '%s', expected %s, numbers from 0 on", name, text, r->arg);
 }
 
 static status parse_choice(const struct row *r, const char *name, const char *text, int *out, struct err *e)
@@ -432,12 +469,29 @@ static status parse_choice(const struct row *r, const char *name, const char *te
     return fail(e, ERR_USAGE, "%s: found '%s', expected %s", name, text, joined(known, sizeof known, r->choices, " or "));
 }
 
+/* Choices with commas between them */
+static status parse_choices(const struct row *r, const char *name, const char *text, struct uint_list *out, struct err *e)
+{
+    char one[32];
+    int choice;
+    for (const char *p = text;; p++) {
+        size_t n = strcspn(p, ",");
+        snprintf(one, sizeof one, "%.*s", (int)n, p);
+        TRY(parse_choice(r, name, one, &choice, e));
+        if (out->n == MAX_LIST)
+            return fail(e, ERR_USAGE, "%s: more than %d values", name, MAX_LIST);
+        out->v[out->n++] = (uint64_t)choice;
+        p += n;
+        if (!*p)
+            return OK;
+    }
+}
+
 /* ---- parsing ---- */
 
 struct parser {
     struct options *o;
     bool have_model, have_kv;
-    size_t n_list[3]; /* how many times -p, -n, -d of bench were given */
 };
 
 static status take(struct parser *p, const struct row *r, const char *name, const char *arg, struct err *e)
@@ -492,13 +546,21 @@ static status take(struct parser *p, const struct row *r, const char *name, cons
         return parse_bytes(name, arg, at, e);
     case LIST: {
         struct uint_list *l = at;
-        size_t *seen = &p->n_list[l == &o->b_prompt ? 0 : l == &o->b_gen ? 1 : 2];
-        if ((*seen)++ == 0)
+        if (!l->given)
             l->n = 0; /* the first one replaces the default, more add to it */
+        l->given = true;
         return parse_list(r, name, arg, l, e);
     }
     case COLONS:
         return parse_colons(r, name, arg, at, e);
+    case CACHES: {
+        struct uint_list *l = at, new = { .given = true };
+        TRY(parse_choices(r, name, arg, &new, e));
+        if (l->given && (l->n != new.n || memcmp(l->v, new.v, new.n * sizeof *new.v) != 0))
+            return fail(e, ERR_USAGE, "%s %s: K and V have one type, found two", name, arg);
+        *l = new;
+        return OK;
+    }
     case CACHE:
         TRY(parse_choice(r, name, arg, &choice, e));
         if (p->have_kv && (int)o->kv != choice)
@@ -519,7 +581,7 @@ static status take(struct parser *p, const struct row *r, const char *name, cons
         else if (r->at == AT(load))
             o->load = (enum load)choice;
         else if (r->at == AT(b_out))
-            o->b_out = choice ? OUT_JSONL : OUT_MD;
+            *(int *)at = choice; /* in the order of choices */
         return OK; /* the others have one value that does anything */
     case CHECKED:
         return parse_uint(r, name, arg, &x, e);
@@ -542,6 +604,37 @@ static status take(struct parser *p, const struct row *r, const char *name, cons
     return OK;
 }
 
+/* The depths of --sweep as a list */
+static status list_sweep(struct options *o, struct err *e)
+{
+    double first = o->sweep.v[0], last = o->sweep.v[1], step = o->sweep.v[2];
+    if (o->b_depth.given)
+        return fail(e, ERR_USAGE, "--sweep: takes the place of -d, found both");
+    if (first > last || last > BIG || step < 1 || (uint64_t)first + (uint64_t)step < (uint64_t)first)
+        return fail(e, ERR_USAGE, "--sweep: found %g:%g:%g, expected FIRST <= LAST and a step of at least 1", first, last, step);
+    o->b_depth.n = 0;
+    for (uint64_t d = (uint64_t)first; d <= (uint64_t)last; d += (uint64_t)step) {
+        if (o->b_depth.n == MAX_LIST)
+            return fail(e, ERR_USAGE, "--sweep: more than %d depths", MAX_LIST);
+        o->b_depth.v[o->b_depth.n++] = d;
+    }
+    return OK;
+}
+
+static status check_bench(struct options *o, struct err *e)
+{
+    for (size_t i = 0; i < o->b_kv.n && o->precise && o->b_kv.given; i++)
+        if (o->b_kv.v[i] != KV_F32)
+            return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found f16");
+    if (o->n_files > 0)
+        return fail(e, ERR_USAGE, "bench: does not take the argument '%s'; a model is given with -m", o->files[0]);
+    if (o->abba && o->check)
+        return fail(e, ERR_USAGE, "bench: --abba and --check are two ways to compare, expected one");
+    if (o->check && o->b_out == OUT_CSV)
+        return fail(e, ERR_USAGE, "--check: writes md, json or jsonl, found csv");
+    return o->sweep.n ? list_sweep(o, e) : OK;
+}
+
 static status check(struct parser *p, struct err *e)
 {
     struct options *o = p->o;
@@ -549,6 +642,8 @@ static status check(struct parser *p, struct err *e)
     if (o->precise && p->have_kv && o->kv != KV_F32)
         return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found f16");
     switch (o->command) {
+    case CMD_BENCH:
+        return check_bench(o, e);
     case CMD_BATCH:
         if (!o->out_dir && !o->jsonl_path)
             return fail(e, ERR_USAGE, "batch: where to? expected -o DIR or --jsonl FILE");
@@ -571,6 +666,8 @@ static status check(struct parser *p, struct err *e)
             return fail(e, ERR_USAGE, "--print-prompt: prints text, found --json");
         break;
     case CMD_INFO:
+        if (o->roof.n && (o->roof.v[0] <= 0 || o->roof.v[1] <= 0))
+            return fail(e, ERR_USAGE, "--roof: found %g:%g, expected bytes/s and FLOP/s above 0", o->roof.v[0], o->roof.v[1]);
         if (!o->ledger && (o->roof.n || o->json || o->ledger_depth))
             return fail(e, ERR_USAGE, "info: %s belongs to --ledger", o->roof.n ? "--roof" : o->json ? "--json" : "-d");
         break;
@@ -605,7 +702,7 @@ static status check(struct parser *p, struct err *e)
     default:
         break;
     }
-    if ((o->command == CMD_BENCH || o->command == CMD_INFO || o->command == CMD_EVAL) && o->n_files > 0)
+    if ((o->command == CMD_INFO || o->command == CMD_EVAL) && o->n_files > 0)
         return fail(e, ERR_USAGE, "%s: does not take the argument '%s'; a model is given with -m", name, o->files[0]);
     return OK;
 }
@@ -694,7 +791,8 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
     const char *model_path = o->model_path;
     *o = (struct options){
         .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1,
-        .b_prompt = { { 512 }, 1 }, .b_gen = { { 128 }, 1 }, .b_depth = { { 0 }, 1 },
+        .b_prompt = { { 512 }, 1, false }, .b_gen = { { 128 }, 1, false }, .b_depth = { { 0 }, 1, false },
+        .b_threads = { { 0 }, 1, false }, .b_ubatch = { { 0 }, 1, false }, .b_kv = { { 0 }, 1, false },
         .con = o->con, .stop = o->stop, .at_once = o->at_once,
     };
     o->files = calloc((size_t)argc + 1, sizeof *o->files);
@@ -719,11 +817,37 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
     return parse_options(&p, argc - given, argv + given, e);
 }
 
+status options_with(struct options *out, const struct options *o, const char *words, struct err *e)
+{
+    char *argv[64] = { (char *)(uintptr_t)"bench" }, *rest = NULL;
+    int argc = 1;
+    *out = *o;
+    out->files = calloc(COUNT_OF(argv), sizeof *out->files);
+    out->golden = calloc(COUNT_OF(argv), sizeof *out->golden);
+    out->words = strdup(words);
+    out->n_files = out->n_golden = 0;
+    struct uint_list *list[] = { &out->b_prompt, &out->b_gen, &out->b_depth, &out->b_threads, &out->b_ubatch, &out->b_kv };
+    for (size_t i = 0; i < COUNT_OF(list); i++)
+        list[i]->given = false; /* what words say replaces what was said before */
+    out->sweep.n = 0;
+    if (!out->files || !out->golden || !out->words)
+        return fail(e, ERR_NOMEM, "options");
+    for (char *w = strtok_r(out->words, " ", &rest); w && argc + 1 < (int)COUNT_OF(argv); w = strtok_r(NULL, " ", &rest))
+        argv[argc++] = w;
+    TRY(parse_options(&(struct parser){ .o = out }, argc, argv, e));
+    if (out->command != o->command || out->abba != o->abba || out->check != o->check || argc == 1)
+        return fail(e, ERR_USAGE, "'%s': expected a switch that can be measured", words);
+    out->sweep = o->sweep;
+    return OK;
+}
+
 void options_free(struct options *o)
 {
     free(o->files);
     free(o->golden);
+    free(o->words);
     o->files = o->golden = NULL;
+    o->words = NULL;
 }
 
 /* ---- help ---- */

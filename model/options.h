@@ -15,10 +15,11 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSE = 2, EXIT_SOME_FAIL
 
 enum command { CMD_RUN, CMD_BATCH, CMD_BENCH, CMD_EVAL, CMD_INFO, CMD_TOKENIZE, CMD_SPLIT, CMD_SELFTEST, CMD_HELP, CMD_VERSION, N_COMMAND };
 
-enum { MAX_LIST = 64 };
+enum { MAX_LIST = 256 };
 struct uint_list {
     uint64_t v[MAX_LIST];
     size_t n;
+    bool given; /* on the command line; else the default */
 };
 
 /* Numbers with colons between them. */
@@ -63,10 +64,20 @@ struct options {
     bool force, progress;
     /* bench */
     struct uint_list b_prompt, b_gen, b_depth;
+    struct uint_list b_threads, b_ubatch, b_kv; /* instead of n_threads, n_ubatch, kv; 0: default */
     uint32_t b_reps;
+    struct colons sweep;         /* first, last, step of the depth; n = 0: none, else b_depth holds them */
+    const char *bench_text;      /* -f: ids of a file; NULL: random */
+    const char *abba;            /* the switch of side B; NULL: none */
+    const char *check;           /* a record to repeat; NULL: none */
+    bool cold;
+    struct {
+        const char *name, *value;
+    } env[16];                   /* what of the environment drivers look at, for the record */
+    size_t n_env;
     bool profile;                /* time per kernel row; of run too */
     const char *trace_path;      /* and as a trace; NULL: none */
-    enum { OUT_MD, OUT_JSONL } b_out;
+    enum { OUT_MD, OUT_JSONL, OUT_JSON, OUT_CSV } b_out;
     /* eval */
     char **golden;               /* [n_golden] */
     size_t n_golden;
@@ -79,6 +90,7 @@ struct options {
     /* selftest; files are names of rows, its seed is that of sample */
     bool machine;
 
+    char *words;                 /* of options_with */
     char without_effect[256];    /* options of other programs that were accepted: "-ngl, -fa"; "" when none */
     struct console *con;         /* what is said on stderr goes through here */
     const volatile sig_atomic_t *stop; /* number of the signal that asked to stop, or 0; looked at between steps */
