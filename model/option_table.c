@@ -121,6 +121,10 @@ static const struct row table[] = {
 
     { "--golden", "FILE...", ON(EVAL), G_WHAT, GOLDEN, .help = "compare with golden values (.gold, .layers); exit 1 outside the tolerance" },
     { "--ppl", "TEXT", ON(EVAL), G_WHAT, PPL, AT(ppl_path), .help = "perplexity of a file in chunks of -c (512), the second half of each scored" },
+    { "--ppl-stride", "N", ON(EVAL), G_WHAT, SIZE, AT(ppl_stride), 1, BIG, .def = "chunks one after the other",
+      .help = "with --ppl or --ids: a chunk every N tokens, of which the last N are scored" },
+    { "--compare", "BACKEND|MODEL2", ON(EVAL), G_WHAT, STRING, AT(compare),
+      .help = "with --ppl or --ids: KL divergence and agreement with the same model on cpu or vulkan, or with another file" },
     { "--ids", "F.gold", ON(EVAL), G_WHAT, PATH, AT(ids_path), .help = "perplexity of the ids in a golden file" },
 
     { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = "auto cpu vulkan hip", .def = "auto: a GPU that Vulkan finds, else cpu",
@@ -222,7 +226,7 @@ static const struct row table[] = {
     NOT_YET("--devices", NULL, ~ON(INFO)),
     NOT_YET("--kernels", NULL, ~ON(INFO)),
     NOT_YET("--needle", "LEN,..", ANY),
-    NOT_YET("--compare", "BACKEND", ANY),
+    NOT_YET("--compare", "BACKEND", ~ON(EVAL)),
     NOT_YET("--reasoning-budget", "N", ANY),
     NOT_YET("--save-state", "FILE", ANY),
     NOT_YET("--load-state", "FILE", ANY),
@@ -242,7 +246,8 @@ static const struct {
     [CMD_BATCH] = { "batch", false, "hayate batch [-m MODEL] (-o DIR | --jsonl FILE) FILE|DIR|@LIST...",
                     "answers to many files with one load; a second start continues" },
     [CMD_BENCH] = { "bench", false, "hayate bench [-m MODEL] [-p N,..] [-n N,..] [-d N,..]", "measure speed, labelled like llama-bench" },
-    [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --ids F.gold)", "golden values and perplexity" },
+    [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --ids F.gold) [--compare BACKEND|MODEL2]",
+                   "golden values, perplexity, and how far two models are apart" },
     [CMD_INFO] = { "info", false, "hayate info [-m MODEL] [--plan]", "what is in a file, and what memory a run takes" },
     [CMD_TOKENIZE] = { "tokenize", false, "hayate tokenize [-m MODEL] [--ids|--text] [FILE]", "text to token ids and back" },
     [CMD_SPLIT] = { "split", false, "hayate split IN.gguf OUT.gguf", "write a joined n-gram table as one tensor per head" },
@@ -680,6 +685,8 @@ static status check(struct parser *p, struct err *e)
         o->ppl |= o->ids_path != NULL;
         if ((o->n_golden > 0) == o->ppl)
             return fail(e, ERR_USAGE, "eval: expected one of --golden FILE..., --ppl TEXT and --ids F.gold");
+        if (!o->ppl && (o->compare || o->ppl_stride))
+            return fail(e, ERR_USAGE, "eval: %s belongs to --ppl TEXT or --ids F.gold", o->compare ? "--compare" : "--ppl-stride");
         if (o->ppl && (o->ppl_path != NULL) == (o->ids_path != NULL))
             return fail(e, ERR_USAGE, "eval: perplexity of what? expected --ppl TEXT or --ids F.gold");
         break;

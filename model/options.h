@@ -83,6 +83,8 @@ struct options {
     size_t n_golden;
     bool ppl;                    /* of ppl_path, or of the ids of ids_path */
     const char *ppl_path, *ids_path;
+    size_t ppl_stride;           /* 0: chunks one after the other */
+    const char *compare;         /* a backend or a model; NULL: none */
     /* info, tokenize */
     bool plan, tensors, keys, devices, kernels, ledger, ids_only, as_text;
     size_t ledger_depth;
