@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- adding up ---- */
 
@@ -87,12 +88,15 @@ status profile_close(struct profile *p, struct err *e)
     if (!p->trace)
         return OK;
     fputs("\n]}\n", p->trace);
-    bool bad = ferror(p->trace);
+    struct stat st;
+    bool bad = fflush(p->trace) != 0 || ferror(p->trace);
+    bool ours = fstat(fileno(p->trace), &st) == 0 && S_ISREG(st.st_mode); /* never a device or a pipe */
     bad |= fclose(p->trace) != 0;
     p->trace = NULL;
     if (!bad)
         return OK;
-    remove(p->trace_path);
+    if (ours)
+        remove(p->trace_path);
     return fail(e, ERR_IO, "%s: cannot write", p->trace_path);
 }
 

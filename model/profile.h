@@ -41,7 +41,7 @@ void profile_call(void *ctx, const struct session_call *c);
 void profile_print(struct profile *p, FILE *out, bool on_cpu);
 /* The same as {"prefill": [...], "decode": [...], "host_s": x}; NULL without memory. */
 json_t *profile_json(struct profile *p);
-/* Completes the trace. ERR_IO when it could not be written; then it is removed. */
+/* Completes the trace. ERR_IO when it could not be written; a regular file is removed then. */
 status profile_close(struct profile *p, struct err *e);
 
 #endif
