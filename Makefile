@@ -87,6 +87,11 @@ kernels: build/kernels/ktool ## recompile the GPU kernels whose source changed; 
 cuda-cubins: build/kernels/rows ## build/cuda/ID.cubin of every kernel, for an NVIDIA GPU of kind sm_90; needs nvcc
 	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/cuda.mk all
 
+plot: tests/bench/speed.svg   ## the plot of the README from the results in tests/bench/data; needs gnuplot and jq
+tests/bench/speed.svg: tests/bench/plot.sh $(wildcard tests/bench/data/*.jsonl)
+	@tests/need.sh gnuplot-nox jq
+	tests/bench/plot.sh $@ $(filter %.jsonl,$^)
+
 install: hayate              ## copy the program to DESTDIR/PREFIX/bin
 	install -D -m 755 build/release/hayate $(DESTDIR)$(PREFIX)/bin/hayate
 uninstall:                   ## remove it from there
@@ -175,5 +180,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels cuda-cubins install uninstall clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint plot fuzz kernels cuda-cubins install uninstall clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)

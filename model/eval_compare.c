@@ -34,10 +34,11 @@ static status keep_rows(void *ctx, size_t pos, size_t n_rows, const float *logit
 /* log of the sum of exp(x - max), plus max */
 static double log_sum(const float *x, size_t n)
 {
-    double most = x[0], sum = 0;
+    double most = x[0];
     for (size_t i = 1; i < n; i++)
         most = fmax(most, x[i]);
-    for (size_t i = 0; i < n; i++)
+    double sum = exp(x[0] - most);
+    for (size_t i = 1; i < n; i++)
         sum += exp(x[i] - most);
     return most + log(sum);
 }

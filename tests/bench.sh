@@ -1,6 +1,7 @@
 #!/bin/bash
 # bench.sh HAYATE - measuring from the command line: what bench writes against its schema, a record checked again, the ledger against the profile, traces,
 # perplexity and comparisons. Run from the root of the repository. Speeds themselves are not judged: the machine may be busy.
+# shellcheck disable=SC2016 # $names in jq filters are jq's
 set -u
 hayate=$(realpath "$1")
 dir=$(mktemp -d)
@@ -122,7 +123,7 @@ want 'profile' 0 "^decode steps: $calls calls" '^all +qsa.attend ' '^outside of 
 checks=$((checks + 1))
 awk '/^decode steps/ { on = 1; next } on && $1 != "row" && $1 != "all" && $1 != "outside" && NF == 8 { print $1, $2, $3 }' "$dir/err" | sort >"$dir/profiled"
 jq -r '.decode.rows[] | "\(.row) \(.part) \(.calls)"' "$dir/ledger" | sort >"$dir/expected"
-[ -s "$dir/expected" ] && cmp -s "$dir/profiled" "$dir/expected" || bad "the profile has other calls: $(diff "$dir/profiled" "$dir/expected" | head -3)"
+{ [ -s "$dir/expected" ] && cmp -s "$dir/profiled" "$dir/expected"; } || bad "the profile has other calls: $(diff "$dir/profiled" "$dir/expected" | head -3)"
 cp "$dir/trace.json" "$dir/out"
 holds 'trace' ".[0].traceEvents | map(select(.ph == \"X\")) | length == $calls and all(.[]; .dur >= 0 and .ts >= 0 and (.name | length > 0) and (.cat | length > 0))"
 run run -q --backend cpu -n 4 --ignore-eos --profile --trace "$dir/trace.json" "$page"
