@@ -11,6 +11,11 @@ void gpu_close(gpu *g)
         g->ops->close(g);
 }
 
+const char *gpu_backend_name(enum gpu_backend b)
+{
+    static const char *const name[] = { [GPU_CPU] = "cpu", [GPU_VULKAN] = "vulkan", [GPU_HIP] = "hip", [GPU_CUDA] = "cuda" };
+    return name[b];
+}
 enum gpu_backend gpu_backend_of(const gpu *g) { return g->info.backend; }
 const struct gpu_info *gpu_info_of(const gpu *g) { return &g->info; }
 bool gpu_has(const gpu *g, const struct gpu_kernel_table *t, uint32_t id) { return g->ops->has(g, &t->row[id]); }

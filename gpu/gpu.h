@@ -71,17 +71,19 @@ struct gpu_call {
 
 typedef struct gpu gpu;
 
-enum gpu_backend { GPU_CPU, GPU_VULKAN };
+enum gpu_backend { GPU_CPU, GPU_VULKAN, GPU_HIP, GPU_CUDA };
+const char *gpu_backend_name(enum gpu_backend b); /* "cpu", "vulkan", "hip", "cuda" */
 
 struct gpu_params {
     uint32_t n_threads;   /* cpu. 0: the cores this process may use */
     bool reference;       /* cpu: run every row's plain C reference, for comparison */
     uint32_t isa;         /* cpu: 1 + enum cpu_isa takes the twins of this set, ERR_DEVICE where the machine lacks it; 0: the best there is */
-    uint32_t device;      /* others: index in the list of gpu_print_devices() */
+    uint32_t device;      /* others: index in the list of gpu_print_devices() or gpu_print_hip_devices() */
     bool no_software;     /* others: refuse a device that is the CPU in disguise (see struct gpu_info) */
     size_t alloc_limit;   /* largest single allocation in bytes, for tests; 0: what the device says */
     bool staged;          /* host and device share no memory, even where they could: for tests */
     uint32_t watchdog_s;  /* a submit that takes longer is an error, not a hang. 0: 60 */
+    bool no_graph;        /* hip: launch every call of a list by itself, for comparison */
     const char *cache_dir; /* compiled pipelines are kept there; NULL: nowhere */
 };
 
@@ -90,6 +92,7 @@ struct gpu_info {
     enum gpu_backend backend;
     char name[256], driver[256];
     uint64_t device_bytes, shared_bytes, alloc_limit;
+    uint64_t carved_bytes;                             /* integrated: the part of device_bytes that the host never had; 0: unknown */
     uint32_t subgroup_min, subgroup_max, subgroup;     /* subgroup: what kernels run with */
     uint32_t group_memory;                             /* bytes of SHARED(...) per group */
     bool integrated;
@@ -103,13 +106,20 @@ status gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err *e);
 /* A device that is not there, like the one that is described: it hands out addresses and takes lists, but keeps no bytes and runs nothing (reads give
  * zeros). For recording what a device would be sent. */
 status gpu_open_recorder(gpu **out, const struct gpu_info *like, struct err *e);
+/* ERR_DEVICE: no ROCm, no device, a device of another architecture than the kernels in this program (by name). */
+status gpu_open_hip(gpu **out, const struct gpu_params *p, struct err *e);
+#ifdef CUDA_TWIN
+/* The same code on CUDA's driver interface, in test builds. */
+status gpu_open_cuda(gpu **out, const struct gpu_params *p, struct err *e);
+#endif
 void gpu_close(gpu *g); /* accepts NULL */
 enum gpu_backend gpu_backend_of(const gpu *g);
 const struct gpu_info *gpu_info_of(const gpu *g);
 /* Whether this device can run a row. */
 bool gpu_has(const gpu *g, const struct gpu_kernel_table *t, uint32_t id);
 /* Prints what `info --devices` shows of a backend's devices; a backend that is not there is one line, no error. */
-void gpu_print_devices(void);
+void gpu_print_devices(void); /* Vulkan */
+void gpu_print_hip_devices(void);
 
 uint32_t gpu_threads(const gpu *g);
 const char *gpu_isa_name(const gpu *g);

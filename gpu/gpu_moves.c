@@ -60,6 +60,16 @@ void argmax_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m
     m->flops += (uint64_t)at->n_items * a->n_part;
 }
 
+/* A list of k pairs per span; of pairs the index comes along */
+static void top(const struct top_args *a, uint64_t entry_bytes, const struct gpu_at *at, struct gpu_moves *m)
+{
+    uint64_t spans = (a->n + TOP_SPAN - 1) / TOP_SPAN, n_row = at->n_items / spans;
+    m->activations += n_row * (a->n * entry_bytes + spans * a->k * sizeof(struct argmax_best));
+    m->flops += n_row * a->n;
+}
+void top_part_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m) { top(args, sizeof(float), at, m); }
+void top_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m) { top(args, sizeof(struct argmax_best), at, m); }
+
 void bench_empty_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
 {
     (void)args;

@@ -80,6 +80,7 @@ struct engine {
     struct prefix prefix;
     sampler *sampler;
     struct ids banned; /* --ignore-eos: the stop ids */
+    uint32_t n_best;   /* how many of the largest logits the sampler needs; 0: all */
 };
 
 /* cache: --prefix-cache, or NULL; it stays the caller's. */

@@ -72,7 +72,7 @@ static void take_defaults(const json_t *j, struct options *mine)
     if (!mine->model_path && name && *name != '(') /* not the built-in one */
         mine->model_path = name;
     if (mine->backend == BACKEND_AUTO && backend)
-        mine->backend = strcmp(backend, "CPU") == 0 ? BACKEND_CPU : strcmp(backend, "Vulkan") == 0 ? BACKEND_VULKAN : BACKEND_AUTO;
+        backend_labelled(backend, &mine->backend);
 }
 
 status check_read(const char *path, struct options *mine, struct bench_test **tests, size_t *n, json_t **records, struct err *e)

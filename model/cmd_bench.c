@@ -2,7 +2,7 @@
  *
  * A test is ppN (one prompt of N ids) or tgN (N decode steps), at a depth of D ids that were filled before and are not timed. The depth is filled
  * once; every repetition starts from a mark of it. Ids are random from a fixed seed, or those of -f: the same trace in every repetition. One
- * warm-up per test. Not timed: loading, tokenising, sampling.
+ * warm-up per test. Every step ends with the arg-max, as a greedy answer's does. Not timed: loading, tokenising, sampling.
  *
  * The lists of the command line become one list of tests; model and session are opened anew where a test needs another. */
 #include "model/bench.h"
@@ -17,10 +17,9 @@
 
 /* ---- one run ---- */
 
-/* One timed run from the mark */
-static status run_once(struct bench *b, const struct bench_test *t, double *seconds, struct err *e)
+/* One timed run from where the session is */
+static status run_from_here(struct bench *b, const struct bench_test *t, double *seconds, struct err *e)
 {
-    TRY(session_return(b->s, b->mark, e));
     const int32_t *ids = b->ids + t->n_depth;
     double t0 = console_now();
     if (t->n_prompt) {
@@ -30,7 +29,15 @@ static status run_once(struct bench *b, const struct bench_test *t, double *seco
     for (uint64_t i = 0; i < t->n_gen; i++)
         TRY(session_decode(b->s, ids[t->n_prompt + i], e));
     *seconds = console_now() - t0;
+    TRY(session_fetch_logits(b->s, e));
     return model_check_logits(b->m, session_logits(b->s), e);
+}
+
+/* The same from the mark */
+static status run_once(struct bench *b, const struct bench_test *t, double *seconds, struct err *e)
+{
+    TRY(session_return(b->s, b->mark, e));
+    return run_from_here(b, t, seconds, e);
 }
 
 /* ---- model and session ---- */
@@ -67,16 +74,6 @@ static status read_text(struct bench *b, struct err *e)
     return s;
 }
 
-/* A backend as llama-bench calls it */
-static const char *label_of(const char *backend)
-{
-    static const char *const label[][2] = { { "cpu", "CPU" }, { "vulkan", "Vulkan" }, { "hip", "ROCm" }, { "cuda", "CUDA" } };
-    for (size_t i = 0; i < COUNT_OF(label); i++)
-        if (strcmp(label[i][0], backend) == 0)
-            return label[i][1];
-    return backend;
-}
-
 /* How the page cache stands before a load; with --cold after it was emptied of the model */
 static status look_at_cache(struct bench *b, struct err *e)
 {
@@ -107,7 +104,7 @@ static status open_side(struct bench *b, struct err *e)
     b->identity = model_identity(b->m);
     cpu_name("", b->cpu, sizeof b->cpu);
     b->on_cpu = strcmp(model_backend(b->m), "cpu") == 0;
-    b->backend = label_of(model_backend(b->m));
+    b->backend = backend_label(model_backend(b->m));
     return read_text(b, e);
 }
 
@@ -144,6 +141,7 @@ static status enter_depth(struct bench *b, const struct bench_test *t, size_t n_
     struct session_params p = { .n_ctx = n_ctx, .n_ubatch = t->n_ubatch, .kv = t->kv, .precise = t->precise };
     TRY(session_open(&b->s, b->m, &p, b->o->mem_limit, e));
     session_device_memory(b->s, &b->memory);
+    session_want(b->s, 1); /* greedy, as an answer is by default */
     b->n_ctx = n_ctx;
     TRY(make_ids(b, e));
     b->mark = malloc(session_mark_bytes(b->s));
@@ -225,8 +223,9 @@ static status profile_test(struct bench *b, const struct result *r, struct err *
     char label[64];
     double seconds;
     profile_restart(b->profile);
+    TRY(session_return(b->s, b->mark, e)); /* which chooses among the logits anew: no call of the test */
     TRY(session_profile(b->s, profile_call, b->profile, e));
-    status s = run_once(b, &r->t, &seconds, e);
+    status s = run_from_here(b, &r->t, &seconds, e);
     session_profile(b->s, NULL, NULL, NULL);
     if (s != OK || !b->o->profile)
         return s;

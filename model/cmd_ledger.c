@@ -158,6 +158,7 @@ static status record(model *m, const struct options *o, size_t depth, struct ste
     struct session_params p = { .n_ctx = depth + st[1].n_tok, .n_ubatch = st[1].n_tok, .kv = o->kv, .precise = o->precise };
     session *s;
     TRY(session_open(&s, m, &p, SIZE_MAX, e));
+    session_want(s, 1); /* greedy, as an answer is by default */
     status result = OK;
     for (int i = 0; i < 2 && result == OK; i++) {
         result = session_record(s, i == 0, depth, st[i].n_tok, add_call, &st[i].t, e);

@@ -160,14 +160,9 @@ static status run(const struct options *o, model *const m[2], const struct chunk
 /* o with what --compare names: a backend, or else a file */
 static struct options other_of(const struct options *o)
 {
-    static const char *const name[] = { "auto", "cpu", "vulkan", "hip" }; /* enum backend */
     struct options other = *o;
-    for (size_t i = 0; i < COUNT_OF(name); i++)
-        if (strcmp(o->compare, name[i]) == 0) {
-            other.backend = (enum backend)i;
-            return other;
-        }
-    other.model_path = o->compare;
+    if (!backend_named(o->compare, &other.backend))
+        other.model_path = o->compare;
     return other;
 }
 

@@ -50,7 +50,7 @@ static status open_backend(model *m, const struct model_params *p, struct err *e
 {
     char why[256];
     struct gpu_params g = { .n_threads = p->n_threads, .reference = p->reference, .device = p->device, .alloc_limit = p->alloc_limit,
-                            .cache_dir = p->cache_dir };
+                            .cache_dir = p->cache_dir, .no_graph = p->no_graph };
     bool for_device = forward_check_device(&m->shape, NULL) == OK;
     enum backend backend = p->backend == BACKEND_AUTO && !for_device ? BACKEND_CPU : p->backend;
     if (p->record_only && backend != BACKEND_CPU)
@@ -121,7 +121,7 @@ tokenizer *model_tokenizer(model *m) { return m->tok; }
 uint32_t model_threads(const model *m) { return gpu_threads(m->gpu); }
 const char *model_backend(const model *m)
 {
-    return gpu_backend_of(m->gpu) == GPU_VULKAN ? "vulkan" : "cpu";
+    return gpu_backend_name(gpu_backend_of(m->gpu));
 }
 const char *model_device(const model *m) { return m->device; }
 const char *model_arithmetic(const model *m) { return gpu_backend_of(m->gpu) == GPU_CPU ? gpu_isa_name(m->gpu) : m->device; }

@@ -12,6 +12,8 @@
 #include "gpu/moves.h"
 #include "model/backend.h"
 #include "model/direct.h"
+#include "model/gguf.h"
+#include "model/sample.h"
 #include "model/shape.h"
 #include "model/tokenizer.h"
 
@@ -28,6 +30,7 @@ struct model_params {
     enum load load;     /* of weights that go to a device */
     size_t alloc_limit; /* see struct gpu_params */
     const char *cache_dir;
+    bool no_graph;      /* see struct gpu_params */
     bool plan_only;     /* opens the device but copies no weights there: sessions can be planned, not opened */
     bool record_only;   /* opens no device to stay, copies nothing: sessions can be opened and their steps recorded, not run. AUTO: a device as a Strix
                          * Halo has one, with matrix units; VULKAN: like the one that is there; CPU: the cpu */
@@ -49,7 +52,7 @@ const gguf *model_gguf(const model *m);
 const struct shape *model_shape(const model *m);
 tokenizer *model_tokenizer(model *m);
 uint32_t model_threads(const model *m);
-const char *model_backend(const model *m);    /* "cpu" or "vulkan" */
+const char *model_backend(const model *m);    /* "cpu", "vulkan", "hip" */
 const char *model_device(const model *m);     /* "2 threads, avx512", or name and driver of a device */
 const char *model_arithmetic(const model *m); /* what the bits depend on beside the backend: the instruction set, or name and driver of the device */
 const char *model_decoded(const model *m);    /* types of the file that the device has no kernel for: "Q5_0, Q2_K"; NULL: none */
@@ -86,8 +89,18 @@ status session_prefill(session *s, const int32_t *ids, size_t n, session_rows_fn
 status session_flush(session *s, session_rows_fn on_rows, void *ctx, struct err *e);
 /* One generated id through the decode kernels (flushes first). */
 status session_decode(session *s, int32_t id, struct err *e);
+/* What the caller reads after session_flush and session_decode; before the first position. 0, as after session_open: all logits, in session_logits.
+ * n_best up to SESSION_BEST_MAX: only the n_best largest, in session_best; they are found where the logits are computed, and a device sends
+ * 8 bytes for each instead of the whole row. */
+enum { SESSION_BEST_MAX = 256 };
+void session_want(session *s, uint32_t n_best);
 /* [n_vocab] f32 of the last row after session_flush or session_decode; owned by the session. */
 const float *session_logits(const session *s);
+/* The largest logits of the last row, by ascending id; the lower ids among equals, no NaN, and no -infinity unless n_best is 1. Fewer than n_best when there are
+ * no more such. */
+const struct candidate *session_best(const session *s, size_t *n);
+/* Brings all logits of the last row to session_logits when session_want has asked for less. */
+status session_fetch_logits(session *s, struct err *e);
 size_t session_n_past(const session *s); /* committed positions, waiting ids included */
 size_t session_n_ctx(const session *s);
 size_t session_n_ubatch(const session *s); /* rows of a prefill step, at most */

@@ -76,12 +76,23 @@ static void add_experts(struct gpu_moves *m, const struct moe_block *b, const st
     m->flops += 2 * n_tok * b->n_used * n_row * w->n_in;
 }
 
+/* Of n rows */
+static void routing(const struct moe_block *b, uint64_t n, struct gpu_moves *m)
+{
+    m->activations += moves_words(n * (b->n_expert + 2 * (uint64_t)b->n_used));
+    m->flops += n * (b->n_expert + 3 * (uint64_t)b->n_used);
+}
 void moe_route_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
 {
     const struct moe_route_args *a = args;
-    const struct moe_block *b = gpu_at_block(at, a->block);
-    m->activations += moves_words((uint64_t)at->n_items * (b->n_expert + 2 * (uint64_t)b->n_used));
-    m->flops += (uint64_t)at->n_items * (b->n_expert + 3 * (uint64_t)b->n_used);
+    routing(gpu_at_block(at, a->block), at->n_items, m);
+}
+/* The logits are written and read here too: they go from group to group through memory */
+void moe_in_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct moe_in_args *a = args;
+    matvec_moves(&a->products, at, m);
+    routing(gpu_at_block(at, a->route.block), 1, m);
 }
 
 void moe_group_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)

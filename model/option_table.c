@@ -3,7 +3,7 @@
  * Every spelling is accepted with one dash or two, whole or not at all: an abbreviation could mean another option tomorrow. A row of
  * kind LATER is known and refused by name; NOTHING is an option of other programs that has no meaning here and is taken with a note. */
 #define _GNU_SOURCE /* getopt_long_only */
-#include "model/option_table.h"
+#include "model/option_rows.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -14,30 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum group { G_MODEL, G_WHAT, G_INPUT, G_ANSWER, G_SAMPLING, G_SPEED, G_OUTPUT, G_HIDDEN, N_GROUP };
-static const char *const group_name[N_GROUP] = { "Model", "What to do", "Input", "Answer", "Sampling", "Memory and speed", "Output", "" };
-
-enum kind {
-    FLAG,    /* bool = true */
-    STRING,  /* const char *, may be empty */
-    PATH,    /* const char * */
-    INPUT,   /* one more of files */
-    GOLDEN,  /* one more of golden */
-    PPL,     /* ppl, and a file unless the next argument is an option */
-    UINT32, UINT64, SIZE, /* lo..hi; hi = 0: all */
-    INT32,
-    FLOAT,   /* lo..hi */
-    BYTES,   /* size_t with an optional K, M, G or T */
-    LIST,    /* struct uint_list of lo..hi */
-    COLONS,  /* struct colons of lo..hi numbers, none below 0 */
-    CHOICE,  /* int-sized enum or bool: the index in choices */
-    MODEL, CACHE, /* as PATH, CHOICE; may not contradict each other */
-    CACHES,  /* struct uint_list of choices; the same */
-    CHECKED, /* a number that must lie in lo..hi and is not kept */
-    NOTHING, /* without effect */
-    HELP, VERSION,
-    LATER,
-};
+const char *const option_group_name[N_GROUP] = { "Model", "What to do", "Input", "Answer", "Sampling", "Memory and speed", "Output", "" };
 
 #define ON(c) (1u << CMD_##c)
 #define ASK    (ON(RUN) | ON(BATCH))
@@ -47,24 +24,10 @@ enum kind {
 #define AT(field) offsetof(struct options, field)
 #define BIG 2147483647.0
 
-struct row {
-    const char *names;   /* as --help shows them, separated by spaces */
-    const char *arg;     /* what the argument is called; NULL: takes none */
-    unsigned commands;   /* bits of enum command */
-    enum group group;
-    enum kind kind;
-    size_t at;           /* field of struct options */
-    double lo, hi;
-    const char *choices; /* of CHOICE and CACHE: "first second" */
-    const char *later;   /* values of a later version; "*": every other one */
-    const char *def;     /* default, for --help */
-    const char *help;
-};
-
 #define IGNORED(n, a) { .names = n, .arg = a, .commands = ENGINE, .group = G_HIDDEN, .kind = NOTHING }
 #define NOT_YET(n, a, c) { .names = n, .arg = a, .commands = c, .group = G_HIDDEN, .kind = LATER }
 
-static const struct row table[] = {
+const struct option_row option_rows[] = {
     { "-m --model", "FILE", ENGINE | ON(TOKENIZE), G_MODEL, MODEL, AT(model_path), .def = "$HAYATE_MODEL, else the built-in demo",
       .help = "GGUF file; of a set of shards any one" },
 
@@ -124,13 +87,14 @@ static const struct row table[] = {
     { "--ppl-stride", "N", ON(EVAL), G_WHAT, SIZE, AT(ppl_stride), 1, BIG, .def = "chunks one after the other",
       .help = "with --ppl or --ids: a chunk every N tokens, of which the last N are scored" },
     { "--compare", "BACKEND|MODEL2", ON(EVAL), G_WHAT, STRING, AT(compare),
-      .help = "with --ppl or --ids: KL divergence and agreement with the same model on cpu or vulkan, or with another file" },
+      .help = "with --ppl or --ids: KL divergence and agreement with the same model on another backend, or with another file" },
     { "--ids", "F.gold", ON(EVAL), G_WHAT, PATH, AT(ids_path), .help = "perplexity of the ids in a golden file" },
 
-    { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = "auto cpu vulkan hip", .def = "auto: a GPU that Vulkan finds, else cpu",
+    { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = BACKEND_CHOICES, .def = BACKEND_DEFAULT,
       .help = "auto, cpu, vulkan or hip" },
     { "-dev --device", "N", ON(SELFTEST), G_WHAT, UINT32, AT(device), 0, 1023, .def = "0", .help = "device of the backend, as info --devices counts" },
     { "--machine", NULL, ON(SELFTEST), G_WHAT, FLAG, AT(machine), .help = "measure the device instead: cost of a call, bandwidth by size, transfers" },
+    { "--rounds", "N", ON(SELFTEST), G_WHAT, UINT32, AT(rounds), 1, 100000, .def = "42", .help = "random cases per row" },
     { "-s --seed", "N", ON(SELFTEST), G_WHAT, UINT64, AT(sample.seed), .def = "0", .help = "start of the random cases" },
 
     { "--plan", NULL, ON(INFO), G_WHAT, FLAG, AT(plan), .help = "every arena in bytes for -c, -ub, --kv; allocates nothing" },
@@ -169,11 +133,12 @@ static const struct row table[] = {
       .help = "keep what the instruction computes in DIR, for the next start" },
     { "--prefix-cache-max", "SIZE", ASK, G_SPEED, BYTES, AT(prefix_max), .def = "2G",
       .help = "remove what was not used for longest until DIR holds no more than SIZE" },
-    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = "auto cpu vulkan", .later = "hip", .def = "auto: a GPU that Vulkan finds, else cpu",
-      .help = "what computes: auto, cpu or vulkan; weights go to the memory of a GPU at start" },
+    { "--backend", "B", ENGINE, G_SPEED, CHOICE, AT(backend), .choices = BACKEND_CHOICES, .def = BACKEND_DEFAULT,
+      .help = "what computes: auto, cpu, vulkan or hip; weights go to the memory of a GPU at start" },
     { "-dev --device", "N", ENGINE, G_SPEED, UINT32, AT(device), 0, 1023, .def = "0", .help = "which device, as info --devices counts them" },
     { "--load", "MODE", ENGINE, G_SPEED, CHOICE, AT(load), .choices = "direct mmap", .later = "copy", .def = "direct",
       .help = "how weights for a GPU are read: direct, which leaves the page cache alone, or mmap, through it; the CPU uses them where they are mapped" },
+    { "--no-graph", NULL, ENGINE | ON(SELFTEST), G_SPEED, FLAG, AT(no_graph), .help = "hip: launch every call by itself instead of replaying a graph" },
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl json csv", .later = "sql", .def = "md",
@@ -181,6 +146,8 @@ static const struct row table[] = {
     { "-o --output", "DIR", ON(BATCH), G_OUTPUT, PATH, AT(out_dir), .help = "one DIR/NAME.txt per input, each whole or absent" },
     { "--jsonl", "FILE", ON(BATCH), G_OUTPUT, PATH, AT(jsonl_path), .help = "one JSON object per input; may be combined with -o" },
     { "--report", "FILE", ON(BATCH), G_OUTPUT, PATH, AT(report_path), .help = "a line per failed input: path, status, message; tabs between" },
+    { "--shard", "K/N", ON(BATCH), G_WHAT, SHARD, AT(shard), .def = "1/1, in a Slurm array job the place of the task",
+      .help = "only the K-th of N parts of the inputs, for several processes or machines" },
     { "--force", NULL, ON(BATCH), G_OUTPUT, FLAG, AT(force), .help = "answer again what has been answered" },
     { "--progress", NULL, ON(BATCH), G_OUTPUT, FLAG, AT(progress), .help = "a line per input instead of a bar" },
     { "--notify-fd", "N", ON(BATCH), G_OUTPUT, INT32, AT(notify_fd), 0, BIG, .help = "write events as JSON lines to descriptor N" },
@@ -220,7 +187,6 @@ static const struct row table[] = {
     NOT_YET("--no-gather", NULL, ANY),
     NOT_YET("--no-block-topk", NULL, ANY),
     NOT_YET("--no-union", NULL, ANY),
-    NOT_YET("--no-graph", NULL, ANY),
     NOT_YET("--no-fuse", NULL, ANY),
     NOT_YET("--profile", NULL, ~(ON(BENCH) | ON(RUN))),
     NOT_YET("--devices", NULL, ~ON(INFO)),
@@ -231,17 +197,14 @@ static const struct row table[] = {
     NOT_YET("--save-state", "FILE", ANY),
     NOT_YET("--load-state", "FILE", ANY),
     NOT_YET("--parallel", "N", ANY),
-    NOT_YET("--shard", "K/N", ANY),
     NOT_YET("--ledger", NULL, ~ON(INFO)),
     NOT_YET("--fill", "KIND", ANY),
     NOT_YET("--trace", "FILE", ~(ON(BENCH) | ON(RUN))),
 };
 
-static const struct {
-    const char *name;
-    bool later;
-    const char *usage, *help;
-} commands[N_COMMAND] = {
+const size_t n_option_rows = COUNT_OF(option_rows);
+
+const struct option_command option_commands[N_COMMAND] = {
     [CMD_RUN] = { "run", false, "hayate [run] [-m MODEL] [-p TEXT] [FILE...]", "one answer per FILE, or for standard input (the default)" },
     [CMD_BATCH] = { "batch", false, "hayate batch [-m MODEL] (-o DIR | --jsonl FILE) FILE|DIR|@LIST...",
                     "answers to many files with one load; a second start continues" },
@@ -253,27 +216,11 @@ static const struct {
     [CMD_SPLIT] = { "split", false, "hayate split IN.gguf OUT.gguf", "write a joined n-gram table as one tensor per head" },
     [CMD_SELFTEST] = { "selftest", false, "hayate selftest [--backend B] [--device N] [--machine | ROW...]",
                        "every kernel against its reference on this device; --machine measures it" },
-    [CMD_HELP] = { "help", false, "hayate help [COMMAND]", "options of a command" },
+    [CMD_HELP] = { "help", false, "hayate help [COMMAND | --man | --bash | --zsh]", "options of a command; the manual page; completions for a shell" },
     [CMD_VERSION] = { "", false, "hayate --version", "" },
 };
 
 /* ---- words ---- */
-
-/* Copies the next word of a list separated by spaces; false at the end. */
-static bool next_word(const char **list, char *word, size_t cap)
-{
-    const char *p = *list;
-    if (!p)
-        return false;
-    p += strspn(p, " ");
-    size_t n = strcspn(p, " ");
-    if (n == 0 || n >= cap)
-        return false;
-    memcpy(word, p, n);
-    word[n] = 0;
-    *list = p + n;
-    return true;
-}
 
 static const char *undash(const char *name) { return name + strspn(name, "-"); }
 
@@ -285,17 +232,6 @@ static int find_word(const char *list, const char *word)
         if (strcmp(undash(w), undash(word)) == 0)
             return i;
     return -1;
-}
-
-/* "a b" as "a, b" or "a|b" */
-static const char *joined(char *buf, size_t cap, const char *list, const char *by)
-{
-    char w[64];
-    size_t n = 0;
-    buf[0] = 0;
-    while (next_word(&list, w, sizeof w) && n < cap)
-        n += (size_t)snprintf(buf + n, cap - n, "%s%s", n ? by : "", w);
-    return buf;
 }
 
 /* Edit distance; names are short. */
@@ -323,9 +259,9 @@ static status unknown_option(enum command c, const char *typed, struct err *e)
     char w[64], name[64], nearest[64] = "";
     snprintf(name, sizeof name, "%.*s", (int)strcspn(typed, "="), typed);
     size_t len = strlen(undash(name)), best = len <= 3 ? 1 : 1 + len / 4;
-    for (size_t i = 0; i < COUNT_OF(table); i++) {
-        const char *list = table[i].names;
-        if (!(table[i].commands & 1u << c) || table[i].kind == LATER)
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const char *list = option_rows[i].names;
+        if (!(option_rows[i].commands & 1u << c) || option_rows[i].kind == LATER)
             continue;
         while (next_word(&list, w, sizeof w)) {
             const char *a = undash(name), *b = undash(w);
@@ -338,12 +274,12 @@ static status unknown_option(enum command c, const char *typed, struct err *e)
     }
     if (*nearest)
         return fail(e, ERR_USAGE, "%s: no such option; did you mean %s?", name, nearest);
-    return fail(e, ERR_USAGE, "%s: no such option; `hayate help%s%s` lists them", name, c == CMD_RUN ? "" : " ", c == CMD_RUN ? "" : commands[c].name);
+    return fail(e, ERR_USAGE, "%s: no such option; `hayate help%s%s` lists them", name, c == CMD_RUN ? "" : " ", c == CMD_RUN ? "" : option_commands[c].name);
 }
 
 /* ---- values ---- */
 
-static status bad_number(const struct row *r, const char *name, const char *text, struct err *e)
+static status bad_number(const struct option_row *r, const char *name, const char *text, struct err *e)
 {
     char range[64];
     if (r->lo >= r->hi && r->hi != 0)
@@ -372,14 +308,14 @@ static bool whole_number(const char *text, size_t n, uint64_t *out)
     return n > 0;
 }
 
-static status parse_uint(const struct row *r, const char *name, const char *text, uint64_t *out, struct err *e)
+static status parse_uint(const struct option_row *r, const char *name, const char *text, uint64_t *out, struct err *e)
 {
     if (!whole_number(text, strlen(text), out) || (r->hi != 0 && ((double)*out < r->lo || (double)*out > r->hi)))
         return bad_number(r, name, text, e);
     return OK;
 }
 
-static status parse_float(const struct row *r, const char *name, const char *text, float *out, struct err *e)
+static status parse_float(const struct option_row *r, const char *name, const char *text, float *out, struct err *e)
 {
     char *end;
     errno = 0;
@@ -424,7 +360,7 @@ static bool parse_range(const char *p, size_t n, uint64_t *first, uint64_t *last
     return (*by == '+' || *by == '*') && whole_number(p + b + 1, n - b - 1, step) && *step > (*by == '*') && (*first > 0 || *by == '+');
 }
 
-static status parse_list(const struct row *r, const char *name, const char *text, struct uint_list *out, struct err *e)
+static status parse_list(const struct option_row *r, const char *name, const char *text, struct uint_list *out, struct err *e)
 {
     for (const char *p = text;; p++) {
         size_t n = strcspn(p, ",");
@@ -445,7 +381,7 @@ static status parse_list(const struct row *r, const char *name, const char *text
     }
 }
 
-static status parse_colons(const struct row *r, const char *name, const char *text, struct colons *out, struct err *e)
+static status parse_colons(const struct option_row *r, const char *name, const char *text, struct colons *out, struct err *e)
 {
     const char *p = text;
     for (out->n = 0; out->n < (size_t)r->hi; p++) {
@@ -463,7 +399,7 @@ static status parse_colons(const struct row *r, const char *name, const char *te
     return fail(e, ERR_USAGE, "%s: found '%s', expected %s, numbers from 0 on", name, text, r->arg);
 }
 
-static status parse_choice(const struct row *r, const char *name, const char *text, int *out, struct err *e)
+static status parse_choice(const struct option_row *r, const char *name, const char *text, int *out, struct err *e)
 {
     char known[96];
     *out = strchr(text, ' ') ? -1 : find_word(r->choices, text);
@@ -475,7 +411,7 @@ static status parse_choice(const struct row *r, const char *name, const char *te
 }
 
 /* Choices with commas between them */
-static status parse_choices(const struct row *r, const char *name, const char *text, struct uint_list *out, struct err *e)
+static status parse_choices(const struct option_row *r, const char *name, const char *text, struct uint_list *out, struct err *e)
 {
     char one[32];
     int choice;
@@ -499,7 +435,7 @@ struct parser {
     bool have_model, have_kv;
 };
 
-static status take(struct parser *p, const struct row *r, const char *name, const char *arg, struct err *e)
+static status take(struct parser *p, const struct option_row *r, const char *name, const char *arg, struct err *e)
 {
     struct options *o = p->o;
     void *at = (char *)o + r->at;
@@ -566,6 +502,8 @@ static status take(struct parser *p, const struct row *r, const char *name, cons
         *l = new;
         return OK;
     }
+    case SHARD:
+        return shard_parse(at, name, arg, e);
     case CACHE:
         TRY(parse_choice(r, name, arg, &choice, e));
         if (p->have_kv && (int)o->kv != choice)
@@ -640,10 +578,26 @@ static status check_bench(struct options *o, struct err *e)
     return o->sweep.n ? list_sweep(o, e) : OK;
 }
 
+/* The part of the inputs, and names for its files, which other shards of the same command line do not use. */
+static status settle_shard(struct options *o, struct err *e)
+{
+    const char **path[] = { &o->jsonl_path, &o->report_path, &o->log_path };
+    o->task_used = o->shard.n == 0 && o->task.id;
+    if (o->shard.n == 0)
+        TRY(shard_of_task(&o->shard, &o->task, e));
+    for (size_t i = 0; i < COUNT_OF(path); i++)
+        if (*path[i]) {
+            if (!(o->shard_file[i] = shard_path(*path[i], o->shard)))
+                return fail(e, ERR_NOMEM, "command line");
+            *path[i] = o->shard_file[i];
+        }
+    return OK;
+}
+
 static status check(struct parser *p, struct err *e)
 {
     struct options *o = p->o;
-    const char *name = commands[o->command].name;
+    const char *name = option_commands[o->command].name;
     if (o->precise && p->have_kv && o->kv != KV_F32)
         return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found f16");
     switch (o->command) {
@@ -659,6 +613,7 @@ static status check(struct parser *p, struct err *e)
             if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
                 return fail(e, ERR_USAGE, "--notify-fd %d: %s", o->notify_fd, flags < 0 ? strerror(errno) : "not open for writing");
         }
+        TRY(settle_shard(o, e));
         /* fallthrough */
     case CMD_RUN:
         if (o->raw && (o->system || o->reasoning))
@@ -719,8 +674,8 @@ static size_t spellings(struct option *opt, char (*name)[32], size_t cap, enum c
 {
     size_t n = 0;
     for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < COUNT_OF(table); i++) {
-            const struct row *r = &table[i];
+        for (size_t i = 0; i < n_option_rows; i++) {
+            const struct option_row *r = &option_rows[i];
             const char *list = r->names;
             char w[32];
             if (!!(r->commands & 1u << c) != (pass == 0))
@@ -744,7 +699,7 @@ static size_t spellings(struct option *opt, char (*name)[32], size_t cap, enum c
 static enum command find_command(const char *word)
 {
     for (int c = 0; c < CMD_VERSION; c++)
-        if (strcmp(word, commands[c].name) == 0)
+        if (strcmp(word, option_commands[c].name) == 0)
             return (enum command)c;
     return N_COMMAND;
 }
@@ -767,14 +722,14 @@ static status parse_options(struct parser *p, int argc, char **argv, struct err 
         char spelt[64];
         snprintf(spelt, sizeof spelt, "%.*s", (int)strcspn(typed, "="), typed);
         int which = got >= 256 ? got : optopt;
-        const struct row *r = which >= 256 ? &table[which - 256] : NULL;
+        const struct option_row *r = which >= 256 ? &option_rows[which - 256] : NULL;
         /* getopt also takes unique beginnings; only whole names are meant here */
         if (!r || find_word(r->names, spelt) < 0)
             return unknown_option(c, typed, e);
         if (r->kind == LATER)
             return fail(e, ERR_UNSUPPORTED, "%s: not in this version", spelt);
         if (!(r->commands & 1u << c))
-            return fail(e, ERR_USAGE, "%s: not an option of %s", spelt, commands[c].name);
+            return fail(e, ERR_USAGE, "%s: not an option of %s", spelt, option_commands[c].name);
         if (got == ':')
             return fail(e, ERR_USAGE, "%s: expected an argument: %s", spelt, r->arg);
         if (got == '?')
@@ -800,7 +755,7 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
         .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1,
         .b_prompt = { { 512 }, 1, false }, .b_gen = { { 128 }, 1, false }, .b_depth = { { 0 }, 1, false },
         .b_threads = { { 0 }, 1, false }, .b_ubatch = { { 0 }, 1, false }, .b_kv = { { 0 }, 1, false },
-        .con = o->con, .stop = o->stop, .at_once = o->at_once,
+        .task = o->task, .con = o->con, .stop = o->stop, .at_once = o->at_once,
     };
     o->files = calloc((size_t)argc + 1, sizeof *o->files);
     o->golden = calloc((size_t)argc + 1, sizeof *o->golden);
@@ -810,13 +765,21 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
     enum command c = argc > 1 ? find_command(argv[1]) : N_COMMAND;
     bool given = c != N_COMMAND;
     o->command = given ? c : CMD_RUN;
-    if (commands[o->command].later)
+    if (option_commands[o->command].later)
         return fail(e, ERR_UNSUPPORTED, "%s: not in this version", argv[1]);
     if (o->command == CMD_HELP) {
-        o->help_on = argc > 2 ? find_command(argv[2]) : CMD_HELP;
+        static const char *const form[] = { [HELP_MAN] = "--man", [HELP_BASH] = "--bash", [HELP_ZSH] = "--zsh" };
+        o->help_on = CMD_HELP;
+        for (int i = HELP_MAN; i <= HELP_ZSH && argc == 3; i++)
+            if (strcmp(argv[2], form[i]) == 0) {
+                o->help_form = (enum help_form)i;
+                return OK;
+            }
+        if (argc > 2)
+            o->help_on = find_command(argv[2]);
         if (o->help_on == N_COMMAND || argc > 3)
             return fail(e, ERR_USAGE, "help: no command '%s'; `hayate help` lists them", argc > 3 ? argv[3] : argv[2]);
-        if (commands[o->help_on].later)
+        if (option_commands[o->help_on].later)
             return fail(e, ERR_UNSUPPORTED, "%s: not in this version", argv[2]);
         return OK;
     }
@@ -853,98 +816,8 @@ void options_free(struct options *o)
     free(o->files);
     free(o->golden);
     free(o->words);
+    for (size_t i = 0; i < COUNT_OF(o->shard_file); i++)
+        free(o->shard_file[i]);
     o->files = o->golden = NULL;
     o->words = NULL;
-}
-
-/* ---- help ---- */
-
-enum { COLUMNS = 80, TEXT_AT = 30 };
-
-/* Words of text from column at; further lines are indented to it. */
-static void wrap(FILE *out, const char *text, int column, int at)
-{
-    char w[128];
-    while (next_word(&text, w, sizeof w)) {
-        int n = 0; /* columns: bytes that do not continue a character */
-        for (const char *p = w; *p; p++)
-            n += ((unsigned char)*p & 0xc0) != 0x80;
-        if (column > at && column + 1 + n > COLUMNS) {
-            fprintf(out, "\n%*s", at, "");
-            column = at;
-        }
-        column += n + fprintf(out, "%s", column > at ? " " : "");
-        fputs(w, out);
-    }
-    fputc('\n', out);
-}
-
-static void help_row(FILE *out, const struct row *r)
-{
-    char text[512], names[96];
-    int n = fprintf(out, "  %s%s%s", joined(names, sizeof names, r->names, ", "), r->arg ? " " : "", r->arg ? r->arg : "");
-    if (n + 2 > TEXT_AT) {
-        fputc('\n', out);
-        n = 0;
-    }
-    fprintf(out, "%*s", TEXT_AT - n, "");
-    snprintf(text, sizeof text, "%s%s%s%s", r->help, r->def ? " (default: " : "", r->def ? r->def : "", r->def ? ")" : "");
-    wrap(out, text, TEXT_AT, TEXT_AT);
-}
-
-/* The names of all rows of a kind, one per row, as running text */
-static void help_names(FILE *out, enum command c, enum kind kind, const char *intro)
-{
-    char text[2048];
-    int n = snprintf(text, sizeof text, "%s", intro);
-    bool any = false;
-    for (size_t i = 0; i < COUNT_OF(table); i++) {
-        const struct row *r = &table[i];
-        char w[32];
-        const char *list = r->names;
-        if (r->kind != kind || !(r->commands & 1u << c) || !next_word(&list, w, sizeof w))
-            continue;
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s %s", any ? "," : "", w);
-        any = true;
-    }
-    if (any) {
-        fputc('\n', out);
-        wrap(out, text, 0, 0);
-    }
-}
-
-static void help_options(FILE *out, enum command c)
-{
-    for (int g = 0; g < G_HIDDEN; g++) {
-        bool any = false;
-        for (size_t i = 0; i < COUNT_OF(table); i++) {
-            if ((int)table[i].group != g || !(table[i].commands & 1u << c))
-                continue;
-            if (!any)
-                fprintf(out, "\n%s\n", group_name[g]);
-            any = true;
-            help_row(out, &table[i]);
-        }
-    }
-    help_names(out, c, NOTHING, "Accepted without effect, for users of llama.cpp:");
-    if (c != CMD_SPLIT && c != CMD_TOKENIZE && c != CMD_SELFTEST)
-        help_names(out, c, LATER, "Not in this version, and refused by name: --backend hip, --draft N|auto, --kv q8_0, --load copy,");
-}
-
-void options_help(FILE *out, enum command c)
-{
-    if (c != CMD_HELP) {
-        fprintf(out, "usage: %s\n", commands[c].usage);
-        fprintf(out, "%c%s\n", toupper((unsigned char)commands[c].help[0]), commands[c].help + 1);
-        help_options(out, c);
-        return;
-    }
-    fprintf(out, "hayate - runs Qwen3.8-Flash-Next from a GGUF file: documents in, answers out\n\n");
-    for (int i = 0; i < CMD_VERSION; i++)
-        if (!commands[i].later)
-            fprintf(out, "  %s\n      %s\n", commands[i].usage, commands[i].help);
-    fprintf(out, "  %s\n\nOptions of run\n", commands[CMD_VERSION].usage);
-    help_options(out, CMD_RUN);
-    fprintf(out, "\nExit codes: 0 done, 1 failed, 2 misuse, 3 some inputs of a batch failed,\n4 answer cut by -n or the context, "
-                 "130 and 143 interrupted. Answers go to\nstdout, all else to stderr.\n");
 }

@@ -15,6 +15,11 @@ status options_with(struct options *out, const struct options *o, const char *wo
 void options_free(struct options *o);
 
 /* Help in 80 columns: the overview for CMD_HELP, else one command with its options by group and their defaults. */
-void options_help(FILE *out, enum command c);
+void options_help(FILE *out, enum command c); /* option_help.c */
+/* The manual page, for section 1; date is YYYY-MM-DD. (option_man.c) */
+void options_man(FILE *out, const char *version, const char *date);
+/* Completion for one of the two shells: a file for its folder of completions, or for `source <(...)`. (option_complete.c) */
+void options_bash(FILE *out);
+void options_zsh(FILE *out);
 
 #endif

@@ -8,6 +8,7 @@
 #include "model/long.h"
 #include "model/model.h"
 #include "model/sample.h"
+#include "model/shard.h"
 
 #include <signal.h>
 
@@ -16,6 +17,7 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSE = 2, EXIT_SOME_FAIL
 enum command { CMD_RUN, CMD_BATCH, CMD_BENCH, CMD_EVAL, CMD_INFO, CMD_TOKENIZE, CMD_SPLIT, CMD_SELFTEST, CMD_HELP, CMD_VERSION, N_COMMAND };
 
 enum { MAX_LIST = 256 };
+enum help_form { HELP_TEXT, HELP_MAN, HELP_BASH, HELP_ZSH };
 struct uint_list {
     uint64_t v[MAX_LIST];
     size_t n;
@@ -31,6 +33,7 @@ struct colons {
 struct options {
     enum command command;
     enum command help_on;        /* help: this command; CMD_HELP: the overview */
+    enum help_form help_form;
     const char *model_path;      /* NULL: the demo model */
     const char *instruction;     /* -p; NULL: the default of the model */
     const char *system;
@@ -52,6 +55,7 @@ struct options {
     enum backend backend;
     uint32_t device;             /* of the backend */
     enum load load;
+    bool no_graph;               /* hip: launch call by call */
     struct sample_params sample;
     bool json;
     bool quiet;
@@ -62,6 +66,10 @@ struct options {
     const char *jsonl_path, *report_path;
     int32_t notify_fd;           /* -1: none; known to be open for writing */
     bool force, progress;
+    struct array_task task;      /* Slurm's, as main.c found it */
+    struct shard shard;          /* --shard, else (task_used) the task's place in its array; 1 of 1: all inputs */
+    bool task_used;
+    char *shard_file[3];         /* what jsonl_path, report_path and log_path point to in a shard */
     /* bench */
     struct uint_list b_prompt, b_gen, b_depth;
     struct uint_list b_threads, b_ubatch, b_kv; /* instead of n_threads, n_ubatch, kv; 0: default */
@@ -91,6 +99,7 @@ struct options {
     struct colons roof;          /* bytes/s, FLOP/s, microseconds of a launch; n = 0: none */
     /* selftest; files are names of rows, its seed is that of sample */
     bool machine;
+    uint32_t rounds;             /* cases per row; 0: default */
 
     char *words;                 /* of options_with */
     char without_effect[256];    /* options of other programs that were accepted: "-ngl, -fa"; "" when none */

@@ -1,7 +1,6 @@
-/* session.c - one timeline: arenas, plan, prompt in groups of 64, decode, marks. Nothing is allocated after session_open. */
-#include "model/forward.h"
-#include "model/model_impl.h"
+/* session.c - one timeline: arenas, plan, prompt in groups of 64, decode. Nothing is allocated after session_open. */
 #include "model/ngram.h"
+#include "model/session_impl.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -9,33 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-struct session {
-    model *m;
-    struct session_params p;
-    /* recurrent: what a mark copies. kv: one per layer, indexed by position, so going back needs no copy. scratch: dead between steps.
-     * shared: what the host writes for every step. blocks: layer blocks, here and where kernels read them. */
-    struct gpu_mem recurrent, *kv, scratch, shared, blocks; /* kv [n_layer] */
-    void *host_blocks;
-    float *logits;             /* [max_logits, n_vocab] on the host; on the cpu the very memory that the head writes */
-    float *work;               /* cpu: working memory of the threads */
-    size_t work_bytes;
-    struct forward f;
-    struct layer_state *state; /* [n_layer] */
-    gpu_addr ple_window;
-    int32_t past[MAX_NGRAM];   /* last ids, most recent first */
-    struct gpu_cmd prefill, decode, head;
-    uint32_t prefill_rows, head_row0, head_rows; /* what the lists are recorded for; 0: nothing */
-    size_t n_past;             /* positions in the caches */
-    int32_t pending[GDN_CHUNK];
-    uint32_t n_pending;        /* prompt ids that wait for a whole group */
-    bool have_logits;
-    float *tap;
-    session_call_fn on_call;   /* of session_profile; NULL: off */
-    void *on_call_ctx;
-    double *call_seconds;      /* [calls of a list] while on_call is set */
-};
+/* Calls of the two short lists, at most */
+enum { HEAD_CALLS = 32, CHOOSE_CALLS = 8 };
+_Static_assert(SESSION_BEST_MAX == TOP_MAX, "what a session can be asked for is what the rows can find");
 
-static bool on_device(const model *m) { return gpu_backend_of(m->gpu) != GPU_CPU; }
 static bool on_matrix(const model *m, const struct session_params *p) { return on_device(m) && !p->precise && gpu_info_of(m->gpu)->matrix; }
 
 /* Rows of a prefill step: a device needs many to read every expert's weights once for several of them */
@@ -132,7 +108,8 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
     if (!on_device(m))
         plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
-    plan_add(plan, "session: call lists", 3 * z.calls * sizeof(struct gpu_call), "%zu calls each", z.calls);
+    plan_add(plan, "session: call lists", (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS) * sizeof(struct gpu_call), "prompt and two halves of a step: %zu calls each",
+             z.calls);
 }
 
 /* Memory that can be had without pushing others out: MemAvailable, or what a control group leaves. */
@@ -154,7 +131,8 @@ static size_t free_memory(void)
     return avail;
 }
 
-/* Room for a session: on a device its memory, which for one that shares the host's is not more than what the host has left. */
+/* Room for a session: on a device its memory. Of one that shares the host's, what the host never had is all its own, and the rest is not more than what
+ * the host has left. */
 static size_t room(const model *m)
 {
     const struct gpu_info *info = gpu_info_of(m->gpu);
@@ -163,7 +141,8 @@ static size_t room(const model *m)
         return free_memory();
     gpu_memory_used(m->gpu, &asked, &driver);
     size_t left = info->device_bytes - MIN(info->device_bytes, MAX(asked, driver));
-    return info->integrated || info->software ? MIN(left, free_memory()) : left;
+    size_t own = info->carved_bytes - MIN(info->carved_bytes, MAX(asked, driver)), host = free_memory();
+    return info->integrated || info->software ? MIN(left, host > SIZE_MAX - own ? SIZE_MAX : host + own) : left;
 }
 
 /* What a session needs, by the plan. held: what the model has taken of it already. */
@@ -237,9 +216,9 @@ static status open_memory(session *s, const struct sizes *z, struct err *e)
     return OK;
 }
 
-static status open_list(session *s, struct gpu_cmd *c, const struct sizes *z, struct err *e)
+static status open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e)
 {
-    TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)z->calls, s->work, forward_thread_floats(&s->f), e));
+    TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)n_calls, s->work, forward_thread_floats(&s->f), e));
     c->block_delta = s->blocks.addr - ADDR(s->host_blocks);
     c->matrix = s->f.matrix;
     return OK;
@@ -262,9 +241,11 @@ status session_open(session **out, model *m, const struct session_params *p, siz
     s->m = m;
     s->p = *p;
     TRY_OR(out, st, open_memory(s, z, e));
-    TRY_OR(out, st, open_list(s, &s->prefill, z, e));
-    TRY_OR(out, st, open_list(s, &s->decode, z, e));
-    TRY_OR(out, st, open_list(s, &s->head, z, e));
+    TRY_OR(out, st, open_list(s, &s->prefill, z->calls, e));
+    TRY_OR(out, st, open_list(s, &s->decode[0], z->calls, e));
+    TRY_OR(out, st, open_list(s, &s->decode[1], z->calls, e));
+    TRY_OR(out, st, open_list(s, &s->head, HEAD_CALLS, e));
+    TRY_OR(out, st, open_list(s, &s->choose, CHOOSE_CALLS, e));
     TRY_OR(out, st, session_reset(s, e));
     *out = s;
     free(z);
@@ -280,8 +261,10 @@ void session_close(session *s)
     if (!s)
         return;
     gpu_cmd_close(&s->prefill);
-    gpu_cmd_close(&s->decode);
+    gpu_cmd_close(&s->decode[0]);
+    gpu_cmd_close(&s->decode[1]);
     gpu_cmd_close(&s->head);
+    gpu_cmd_close(&s->choose);
     if (on_device(s->m) && s->logits)
         pages_free(s->logits, (size_t)s->f.max_logits * s->m->shape.n_vocab * sizeof(float));
     pages_free(s->work, s->work_bytes);
@@ -351,7 +334,13 @@ static status run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e
     return OK;
 }
 
-/* Head of rows row0 .. of the last step, in strips that fit the logits buffer */
+/* The same, but without waiting for its end where no clock runs; the next list of the session waits for it */
+static status start_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+{
+    return s->on_call ? run_list(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
+}
+
+/* Head of rows row0 .. of the last step; n_row <= max_logits */
 static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
 {
     if (s->head_rows != n_row || s->head_row0 != row0) {
@@ -360,8 +349,54 @@ static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
         s->head_rows = n_row;
         s->head_row0 = row0;
     }
-    TRY(run_list(s, &s->head, false, e));
-    return fetch_logits(s, n_row, e);
+    return run_list(s, &s->head, false, e);
+}
+
+/* What a list with head, and forward_choose if that is wanted, has left for the host */
+static status take_results(session *s, struct err *e)
+{
+    struct argmax_best best[SESSION_BEST_MAX];
+    s->have_logits = true;
+    s->logits_here = s->n_best == 0 || !on_device(s->m);
+    s->n_found = 0;
+    if (s->n_best == 0)
+        return fetch_logits(s, 1, e);
+    TRY(gpu_read(s->m->gpu, best, s->f.best_at, s->n_best * sizeof *best, e));
+    for (uint32_t i = 0; i < s->n_best; i++)
+        if (best[i].id < s->m->shape.n_vocab)
+            s->best[s->n_found++] = (struct candidate){ (int32_t)best[i].id, best[i].value };
+    return OK;
+}
+
+status session_choose(session *s, struct err *e)
+{
+    if (s->n_best && !s->choose.n)
+        forward_choose(&s->choose, &s->f, s->n_best);
+    TRY(run_list(s, &s->choose, false, e));
+    return take_results(s, e);
+}
+
+void session_want(session *s, uint32_t n_best)
+{
+    assert(n_best <= SESSION_BEST_MAX && session_n_past(s) == 0);
+    s->n_best = n_best;
+    gpu_cmd_reset(&s->decode[0]);
+    gpu_cmd_reset(&s->decode[1]);
+    gpu_cmd_reset(&s->choose);
+}
+
+const struct candidate *session_best(const session *s, size_t *n)
+{
+    *n = s->n_found;
+    return s->best;
+}
+
+status session_fetch_logits(session *s, struct err *e)
+{
+    if (s->have_logits && !s->logits_here)
+        TRY(fetch_logits(s, 1, e));
+    s->logits_here = true;
+    return OK;
 }
 
 /* With a tap: one submit per layer and a copy of the last row's residual; nothing stays recorded */
@@ -370,8 +405,10 @@ static status tapped_layers(session *s, struct gpu_cmd *c, uint32_t n, enum gdn_
     size_t wide = (size_t)s->m->shape.n_stream * s->m->shape.n_embd;
     for (uint32_t il = 0; il < s->m->shape.n_layer; il++) {
         gpu_cmd_reset(c);
-        if (il == 0)
+        if (il == 0) {
             forward_embed(c, &s->f, n);
+            forward_fetch_tables(c, &s->f, n);
+        }
         forward_layer(c, &s->f, il, n, phase);
         forward_settle(c, &s->f, n);
         TRY(gpu_submit(s->m->gpu, c, e));
@@ -381,25 +418,30 @@ static status tapped_layers(session *s, struct gpu_cmd *c, uint32_t n, enum gdn_
     return OK;
 }
 
-static void record_layers(session *s, struct gpu_cmd *c, uint32_t n, enum gdn_phase phase)
-{
-    gpu_cmd_reset(c);
-    forward_embed(c, &s->f, n);
-    for (uint32_t il = 0; il < s->m->shape.n_layer; il++)
-        forward_layer(c, &s->f, il, n, phase);
-}
-
 static void record_prefill(session *s, uint32_t n)
 {
-    record_layers(s, &s->prefill, n, GDN_PREFILL);
+    gpu_cmd_reset(&s->prefill);
+    forward_embed(&s->prefill, &s->f, n);
+    forward_fetch_tables(&s->prefill, &s->f, n);
+    for (uint32_t il = 0; il < s->m->shape.n_layer; il++)
+        forward_layer(&s->prefill, &s->f, il, n, GDN_PREFILL);
     forward_settle(&s->prefill, &s->f, n);
     s->prefill_rows = n;
 }
 
 static void record_decode(session *s)
 {
-    record_layers(s, &s->decode, 1, GDN_DECODE);
-    forward_head(&s->decode, &s->f, 0, 1, GDN_DECODE);
+    uint32_t n_first = forward_first_layers(&s->f);
+    struct gpu_cmd *first = &s->decode[0], *rest = &s->decode[1];
+    gpu_cmd_reset(first);
+    gpu_cmd_reset(rest);
+    forward_embed(first, &s->f, 1);
+    forward_fetch_tables(rest, &s->f, 1);
+    for (uint32_t il = 0; il < s->m->shape.n_layer; il++)
+        forward_layer(il < n_first ? first : rest, &s->f, il, 1, GDN_DECODE);
+    forward_head(rest, &s->f, 0, 1, GDN_DECODE);
+    if (s->n_best)
+        forward_choose(rest, &s->f, s->n_best);
 }
 
 static status check_room(const session *s, const int32_t *ids, size_t n, struct err *e)
@@ -415,7 +457,8 @@ static status check_room(const session *s, const int32_t *ids, size_t n, struct 
 /* One prefill step of n rows, n <= ubatch, starting at a group boundary of the segment */
 static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_rows_fn on_rows, void *ctx, struct err *e)
 {
-    forward_begin(&s->f, ids, n, s->n_past, s->past);
+    forward_begin(&s->f, ids, n, s->n_past);
+    forward_gather(&s->f, s->past);
     if (s->tap) {
         TRY(tapped_layers(s, &s->prefill, n, GDN_PREFILL, e));
         s->prefill_rows = 0;
@@ -431,6 +474,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
     for (uint32_t row0 = 0; on_rows && row0 < n; row0 += s->f.max_logits) {
         uint32_t n_row = MIN(s->f.max_logits, n - row0);
         TRY(head(s, row0, n_row, e));
+        TRY(fetch_logits(s, n_row, e));
         TRY(on_rows(ctx, pos + row0, n_row, s->logits, e));
     }
     return OK;
@@ -468,7 +512,7 @@ status session_flush(session *s, session_rows_fn on_rows, void *ctx, struct err 
         TRY(prefill_step(s, s->pending, n, on_rows, ctx, e));
     if (!s->have_logits && s->n_past && s->f.step->n_tok) {
         TRY(head(s, s->f.step->n_tok - 1, 1, e));
-        s->have_logits = true;
+        TRY(session_choose(s, e));
     }
     return OK;
 }
@@ -477,25 +521,34 @@ status session_decode(session *s, int32_t id, struct err *e)
 {
     TRY(session_flush(s, NULL, NULL, e));
     TRY(check_room(s, &id, 1, e));
-    forward_begin(&s->f, &id, 1, s->n_past, s->past);
+    forward_begin(&s->f, &id, 1, s->n_past);
     if (s->tap) {
-        TRY(tapped_layers(s, &s->decode, 1, GDN_DECODE, e));
+        forward_gather(&s->f, s->past);
+        TRY(tapped_layers(s, &s->decode[0], 1, GDN_DECODE, e));
+        gpu_cmd_reset(&s->decode[1]);
         s->head_rows = 0; /* the head of a tapped step reads the residual where that step left it */
         TRY(head(s, 0, 1, e));
         s->head_rows = 0;
+        TRY(session_choose(s, e));
     } else {
-        if (!s->decode.n) /* recorded once, replayed for every token */
+        if (!s->decode[1].n) /* recorded once, replayed for every token */
             record_decode(s);
-        TRY(run_list(s, &s->decode, true, e));
-        TRY(fetch_logits(s, 1, e));
+        TRY(start_list(s, &s->decode[0], true, e));
+        forward_gather(&s->f, s->past);
+        TRY(run_list(s, &s->decode[1], true, e));
+        TRY(take_results(s, e));
     }
     ngram_advance(&s->m->shape, s->past, &id, 1);
     s->n_past++;
-    s->have_logits = true;
     return OK;
 }
 
-const float *session_logits(const session *s) { return s->logits; }
+const float *session_logits(const session *s)
+{
+    assert(s->logits_here || !s->have_logits);
+    return s->logits;
+}
+
 size_t session_n_past(const session *s) { return s->n_past + s->n_pending; }
 size_t session_n_ctx(const session *s) { return s->p.n_ctx; }
 size_t session_n_ubatch(const session *s) { return s->f.max_tok; }
@@ -503,8 +556,9 @@ void session_tap(session *s, float *layers) { s->tap = layers; }
 
 status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
 {
-    if (fn && !s->call_seconds && !(s->call_seconds = calloc(s->decode.cap, sizeof *s->call_seconds)))
-        return fail(e, ERR_NOMEM, "profile of %u calls", s->decode.cap);
+    uint32_t most = MAX(s->prefill.cap, MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
+    if (fn && !s->call_seconds && !(s->call_seconds = calloc(most, sizeof *s->call_seconds)))
+        return fail(e, ERR_NOMEM, "profile of %u calls", most);
     s->on_call = fn;
     s->on_call_ctx = ctx;
     return OK;
@@ -512,156 +566,21 @@ status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
 
 status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e)
 {
-    struct gpu_cmd *c = decode ? &s->decode : &s->prefill;
+    struct gpu_cmd *list = decode ? s->decode : &s->prefill;
+    size_t n_list = decode ? COUNT_OF(s->decode) : 1;
     if (n == 0 || (decode && n > 1) || n > s->f.max_tok || pos + n > s->p.n_ctx)
         return fail(e, ERR_USAGE, "a step of %u rows at %zu, expected at most %u within a context of %zu", n, pos, decode ? 1 : s->f.max_tok, s->p.n_ctx);
     if (decode)
         record_decode(s);
     else
         record_prefill(s, n);
-    if (c->err.code == OK)
-        report_calls(c, &(struct gpu_step){ .n_tok = n, .pos = (uint32_t)pos }, decode, 0, NULL, fn, ctx);
-    else if (e)
-        *e = c->err;
-    return c->err.code;
-}
-
-/* ---- marks ---- */
-
-struct mark_head {
-    size_t n_past;
-    bool have_logits;
-    int32_t past[MAX_NGRAM];
-};
-
-/* The recurrent state. The wide residual's last row is not needed: logits are kept instead. */
-size_t session_mark_bytes(const session *s)
-{
-    return size_up(sizeof(struct mark_head), 64) + s->recurrent.bytes + (size_t)s->m->shape.n_vocab * sizeof(float);
-}
-
-status session_mark(session *s, void *mark, struct err *e)
-{
-    TRY(session_flush(s, NULL, NULL, e));
-    uint8_t *p = mark;
-    struct mark_head h = { .n_past = s->n_past, .have_logits = s->have_logits };
-    memcpy(h.past, s->past, sizeof h.past);
-    memcpy(p, &h, sizeof h);
-    p += size_up(sizeof h, 64);
-    memcpy(p + s->recurrent.bytes, session_logits(s), (size_t)s->m->shape.n_vocab * sizeof(float));
-    return gpu_read(s->m->gpu, p, s->recurrent.addr, s->recurrent.bytes, e);
-}
-
-status session_return(session *s, const void *mark, struct err *e)
-{
-    const uint8_t *p = mark;
-    struct mark_head h;
-    memcpy(&h, p, sizeof h);
-    assert(h.n_past <= s->n_past);
-    p += size_up(sizeof h, 64);
-    memcpy(s->logits, p + s->recurrent.bytes, (size_t)s->m->shape.n_vocab * sizeof(float));
-    memcpy(s->past, h.past, sizeof s->past);
-    s->n_past = h.n_past;
-    s->n_pending = 0;
-    s->have_logits = h.have_logits;
-    return gpu_write(s->m->gpu, s->recurrent.addr, p, s->recurrent.bytes, e);
-}
-
-/* ---- the state as bytes ---- */
-
-/* A contiguous piece of session memory: of the host, or of the backend where host is NULL. */
-typedef status (*piece_fn)(void *ctx, void *host, gpu_addr at, size_t n_bytes, struct err *e);
-
-/* The one description of the state of n_past positions: its size, what is saved and what is loaded follow from it. K and V go head by head,
- * because the distance between two heads depends on the context. */
-static status each_piece(session *s, size_t n_past, piece_fn fn, void *ctx, struct err *e)
-{
-    const struct shape *sh = &s->m->shape;
-    size_t tile = QSA_BLOCK * (size_t)sh->head_dim * (s->f.kv_f32 ? 4 : 2);
-    size_t head_bytes = qsa_cap_blocks(n_past) * tile, head_stride = s->f.cap_blocks * tile;
-    size_t pooled_bytes = n_past / QSA_BLOCK * sh->idx_dim * sizeof(float);
-    TRY(fn(ctx, s->past, 0, sizeof s->past, e));
-    TRY(fn(ctx, s->logits, 0, (size_t)sh->n_vocab * sizeof(float), e));
-    TRY(fn(ctx, NULL, s->recurrent.addr, s->recurrent.bytes, e));
-    for (uint32_t il = 0; il < sh->n_layer; il++) {
-        const struct layer_state *st = &s->state[il];
-        for (uint32_t j = 0; j < sh->n_head_kv && sh->is_qsa[il]; j++) {
-            TRY(fn(ctx, NULL, st->k + j * head_stride, head_bytes, e));
-            TRY(fn(ctx, NULL, st->v + j * head_stride, head_bytes, e));
+    for (size_t i = 0; i < n_list; i++)
+        if (list[i].err.code != OK) {
+            if (e)
+                *e = list[i].err;
+            return list[i].err.code;
         }
-        if (sh->ratio[il] && pooled_bytes)
-            TRY(fn(ctx, NULL, st->pooled, pooled_bytes, e));
-    }
-    return OK;
-}
-
-static status count_piece(void *ctx, void *host, gpu_addr at, size_t n_bytes, struct err *e)
-{
-    (void)host, (void)at, (void)e;
-    *(size_t *)ctx += n_bytes;
-    return OK;
-}
-
-/* Where pieces go, or come from; memory of the backend through a buffer, part by part. */
-struct moving {
-    gpu *gpu;
-    session_put_fn put;
-    session_get_fn get;
-    void *ctx;
-};
-enum { PART_BYTES = 1 << 16 };
-static status put_piece(void *ctx, void *host, gpu_addr at, size_t n_bytes, struct err *e)
-{
-    const struct moving *to = ctx;
-    uint8_t part[PART_BYTES];
-    if (host)
-        return to->put(to->ctx, host, n_bytes, e);
-    for (size_t i = 0; i < n_bytes; i += PART_BYTES) {
-        size_t n = MIN(n_bytes - i, (size_t)PART_BYTES);
-        TRY(gpu_read(to->gpu, part, at + i, n, e));
-        TRY(to->put(to->ctx, part, n, e));
-    }
-    return OK;
-}
-static status get_piece(void *ctx, void *host, gpu_addr at, size_t n_bytes, struct err *e)
-{
-    const struct moving *from = ctx;
-    uint8_t part[PART_BYTES];
-    if (host)
-        return from->get(from->ctx, host, n_bytes, e);
-    for (size_t i = 0; i < n_bytes; i += PART_BYTES) {
-        size_t n = MIN(n_bytes - i, (size_t)PART_BYTES);
-        TRY(from->get(from->ctx, part, n, e));
-        TRY(gpu_write(from->gpu, at + i, part, n, e));
-    }
-    return OK;
-}
-
-size_t session_state_bytes(session *s, size_t n_past)
-{
-    size_t n = 0;
-    each_piece(s, n_past, count_piece, &n, NULL);
-    return n;
-}
-
-status session_save(session *s, session_put_fn put, void *ctx, struct err *e)
-{
-    TRY(session_flush(s, NULL, NULL, e));
-    assert(s->have_logits);
-    return each_piece(s, s->n_past, put_piece, &(struct moving){ .gpu = s->m->gpu, .put = put, .ctx = ctx }, e);
-}
-
-status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, struct err *e)
-{
-    TRY(session_reset(s, e));
-    if (n_past == 0 || n_past > s->p.n_ctx)
-        return fail(e, ERR_USAGE, "a state of %zu positions, expected 1..%zu", n_past, s->p.n_ctx);
-    status st = each_piece(s, n_past, get_piece, &(struct moving){ .gpu = s->m->gpu, .get = get, .ctx = ctx }, e);
-    if (st != OK) {
-        session_reset(s, NULL);
-        return st;
-    }
-    s->n_past = n_past;
-    s->have_logits = true;
+    for (size_t i = 0; i < n_list; i++)
+        report_calls(&list[i], &(struct gpu_step){ .n_tok = n, .pos = (uint32_t)pos }, decode, 0, NULL, fn, ctx);
     return OK;
 }

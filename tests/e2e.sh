@@ -117,10 +117,8 @@ while read -r words; do
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
---backend=hip
 --save-state f
 --parallel 2
---shard 1/2
 --draft 4
 --draft auto
 --draft=2
@@ -137,7 +135,6 @@ done <<'LATER'
 --no-gather
 --no-block-topk
 --no-union
---no-graph
 --no-fuse
 batch --profile
 --reasoning-budget 0
@@ -149,7 +146,7 @@ LATER
 
 # --- help and version ---
 run --version
-expect 'version' 0 '^hayate [0-9]+\.[0-9]+\.[0-9]+ \(commit .*\), (gcc|clang) .*, backends: cpu, vulkan, ' ''
+expect 'version' 0 '^hayate [0-9]+\.[0-9]+\.[0-9]+ \(commit .*\), (gcc|clang) .*, backends: cpu, vulkan, hip, ' ''
 for args in help --help -h 'help run' 'help batch' 'help bench' 'help eval' 'help info' 'help tokenize' 'help split' 'help selftest' 'bench --help' 'info -h'; do
     # shellcheck disable=SC2086
     run $args
@@ -481,7 +478,7 @@ run selftest -q --backend cpu -s 7 hc_mean
 cmp -s "$dir/out" "$dir/seven" || bad 'the same seed gives other cases'
 refuse 'no such row' 2 "selftest: no row 'nope'" selftest hc_mean nope
 refuse 'rows to measure' 2 "selftest: --machine runs no rows, found 'hc_mean'" selftest --machine hc_mean
-refuse 'no such backend' 1 'hip: not in this build' selftest --backend hip
+refuse 'no such backend' 1 'hip: no ROCm is installed' selftest --backend hip
 refuse 'no driver' 1 'vulkan: no driver is installed' -q --backend vulkan "$page"
 refuse 'no driver for the device' 1 'vulkan: no driver is installed' -q --device 1 "$page"
 

@@ -4,7 +4,7 @@
 #define _DEFAULT_SOURCE /* mincore */
 #include "gpu/device_weights.h"
 #include "model/model_impl.h"
-#include "tests/device.h"
+#include "tests/vulkan_device.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

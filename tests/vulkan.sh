@@ -66,17 +66,29 @@ texts=("$dir/ls" "$dir/ja")
 echo 'ls - list directory contents. Information about the FILEs (the current directory by default).' >"$dir/ls"
 echo 'grep は、各 FILE の中で PATTERN に一致する行を検索する。' >"$dir/ja"
 [ -n "$short" ] || texts+=("$dir/cp") && echo 'cp - copy files and directories. Copy SOURCE to DEST, or multiple SOURCEs to DIRECTORY.' >"$dir/cp"
-answers() { # backend, file
-    "$hayate" -q --backend "$1" --precise --ignore-eos -n "$n" --json "${texts[@]}" 2>"$dir/err" | jq -r .text >"$2"
+answers() { # backend, file, options
+    "$hayate" -q --backend "$1" --precise -n "$n" --json "${@:3}" "${texts[@]}" 2>"$dir/err" | jq -r .text >"$2"
+}
+same_texts() { # options
+    answers cpu "$dir/cpu" "$@"
+    answers vulkan "$dir/vulkan" "$@"
+    checks=$((checks + 1))
+    if [ ! -s "$dir/cpu" ] || ! cmp -s "$dir/cpu" "$dir/vulkan"; then
+        bad "$*: other texts than on the cpu: $(diff "$dir/cpu" "$dir/vulkan")"
+    fi
 }
 n=16
 [ -z "$short" ] || n=4
-answers cpu "$dir/cpu"
-answers vulkan "$dir/vulkan"
-checks=$((checks + 1))
-if [ ! -s "$dir/cpu" ] || ! cmp -s "$dir/cpu" "$dir/vulkan"; then
-    bad "other texts than on the cpu: $(diff "$dir/cpu" "$dir/vulkan")"
-fi
+same_texts --ignore-eos     # the best of the logits and of the banned ones come back
+texts=("${texts[@]:0:1}") n=5 # enough for what differs in the choice only
+same_texts                  # the arg-max
+same_texts --repeat-penalty 1.2
+for seed in 1 2 3; do
+    same_texts --ignore-eos --temp 0.9 --seed $seed
+    [ -z "$short" ] || break
+done
+same_texts --ignore-eos --temp 0.9 --top-k 0 --top-p 1 # all logits
+same_texts --ignore-eos --temp 2 --top-k 200 --top-p 1
 
 # --- what is said ---
 run info -q --backend vulkan

@@ -344,7 +344,7 @@ static void vk_close(gpu *g)
         vk_instance_close(&v->in);
     free(v->cache_dir);
     free(v->pipeline);
-    free(v->mem);
+    ranges_free(&v->mem);
     if (v->dead.code == OK || !v->in.messenger) /* a layer that was left behind keeps the address of v->in */
         free(v);
 }
