@@ -125,6 +125,26 @@ static void check_readable(void)
 }
 
 /* A record is foreign bytes */
+/* A backend has one name on the command line and one in a record, and each leads back to it */
+static void check_backends(void)
+{
+    static const struct {
+        const char *name, *label;
+        enum backend is;
+    } known[] = { { "cpu", "CPU", BACKEND_CPU }, { "vulkan", "Vulkan", BACKEND_VULKAN }, { "hip", "ROCm", BACKEND_HIP } };
+    enum backend b;
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        b = BACKEND_AUTO;
+        CHECK(backend_named(known[i].name, &b) && b == known[i].is);
+        b = BACKEND_AUTO;
+        CHECK(backend_labelled(known[i].label, &b) && b == known[i].is);
+        CHECK(strcmp(backend_label(known[i].name), known[i].label) == 0);
+    }
+    b = BACKEND_HIP;
+    CHECK(backend_named("auto", &b) && b == BACKEND_AUTO);
+    CHECK(!backend_named("model.gguf", &b) && !backend_named("", &b) && !backend_labelled("", &b) && !backend_labelled("hip", &b) && b == BACKEND_AUTO);
+}
+
 static void check_records(void)
 {
     struct err e;
@@ -168,6 +188,7 @@ int main(void)
     check_labels();
     check_nothing_readable();
     check_readable();
+    check_backends();
     check_records();
     remove_dir();
     return TEST_END();
