@@ -82,7 +82,7 @@ struct gpu_params {
     bool no_software;     /* others: refuse a device that is the CPU in disguise (see struct gpu_info) */
     size_t alloc_limit;   /* largest single allocation in bytes, for tests; 0: what the device says */
     bool staged;          /* host and device share no memory, even where they could: for tests */
-    uint32_t watchdog_s;  /* a submit that takes longer is an error, not a hang. 0: 60 */
+    uint32_t watchdog_s;  /* a submit that takes longer is an error, not a hang. 0: 60, on a device in software 600 */
     bool no_graph;        /* hip: launch every call of a list by itself, for comparison */
     const char *cache_dir; /* compiled pipelines are kept there; NULL: nowhere */
 };
