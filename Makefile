@@ -8,7 +8,7 @@ DEMO   ?= tests/models/tiny-man.gguf
 
 DEV   := libxxhash-dev libutf8proc-dev libjansson-dev libvulkan-dev
 KERNELS := glslc spirv-tools clang-19 lld-19
-CHECK := $(DEV) zstd jq cppcheck shellcheck clang libclang-rt-14-dev mesa-vulkan-drivers vulkan-validationlayers \
+CHECK := $(DEV) zstd jq python3-jsonschema cppcheck shellcheck clang libclang-rt-14-dev mesa-vulkan-drivers vulkan-validationlayers \
            mandoc zsh bash-completion parallel git xxhash
 
 WARN        := -Wno-psabi -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wmissing-prototypes -Wvla -Wundef
@@ -65,6 +65,7 @@ tests: $(B)/hayate $(B)/tests/gfx11_sheet $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.
 	tests/shard.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/bench.sh $(B)/hayate
 	tests/vulkan.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/hip.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 
@@ -98,6 +99,11 @@ gfx11-sheet: $(B)/tests/gfx11_sheet ## README's tables of registers and inner lo
 
 cuda-cubins: build/kernels/rows ## build/cuda/ID.cubin of every kernel, for an NVIDIA GPU of kind sm_90; needs nvcc
 	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/cuda.mk all
+
+plot: tests/bench/speed.svg   ## the plot of the README from the results in tests/bench/data; needs gnuplot and jq
+tests/bench/speed.svg: tests/bench/plot.sh $(wildcard tests/bench/data/*.jsonl)
+	@tests/need.sh gnuplot-nox jq
+	tests/bench/plot.sh $@ $(filter %.jsonl,$^)
 
 # The HIP backend on CUDA's driver interface, for tests/cuda-twin.sh on an NVIDIA GPU. Runs on any x86-64 with glibc 2.36; without the demo model.
 CUBINS_twin := $(CURDIR)/build/cuda
@@ -183,12 +189,14 @@ $(B)/host/host.a: build/kernels/rows FORCE
 build/kernels/ktool: $(wildcard kernels_bin/tool/*.[ch] gpu/*.h */*_args.h */*_kernels.def)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -I. $(WARN) -O2 $(filter %.c,$^) -o $@ -lxxhash
-# Version and commit, for --version and the record of a benchmark; rewritten only when it changes
-$(B)/main.o $(B)/model/cmd_bench.o: private CC_ALL += -include $(B)/version.h
-$(B)/main.o $(B)/model/cmd_bench.o: $(B)/version.h
+# Version, commit and flags, for --version and the record of a benchmark; rewritten only when it changes
+VERSIONED := $(B)/main.o $(B)/model/bench_record.o $(B)/model/bench_print.o
+$(VERSIONED): private CC_ALL += -include $(B)/version.h
+$(VERSIONED): $(B)/version.h
 $(B)/version.h: FORCE
 	@mkdir -p $(@D)
 	@known=0; .package/version.sh header > $@.new 2>/dev/null || known=$$?; \
+	 echo '#define HAYATE_FLAGS "$(subst ",,$(CC) -std=gnu11 $(OPT_$(MODE)) $(CFLAGS))"' >> $@.new; \
 	 if { [ $$known != 0 ] && [ -f $@ ]; } || cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(B)/tests/fuzz_%: tests/fuzz_%.c $(OBJ)
@@ -233,5 +241,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels gfx11-model gfx11-sheet cuda-cubins cuda-twin install uninstall dist deb check-package check-machines clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint plot fuzz kernels gfx11-model gfx11-sheet cuda-cubins cuda-twin install uninstall dist deb check-package check-machines clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)

@@ -115,6 +115,21 @@ static void say_first(const struct options *o)
         console_note(o->con, DEMO_NOTE);
 }
 
+/* What drivers and this program look at, for the record of a benchmark */
+static void note_environment(struct options *o)
+{
+    static const char *const name[] = { "HAYATE_VK_VALIDATE", "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VK_LOADER_DRIVERS_SELECT", "RADV_PERFTEST", "RADV_DEBUG",
+                                        "AMD_VULKAN_ICD", "MESA_VK_DEVICE_SELECT", "HSA_OVERRIDE_GFX_VERSION", "HIP_VISIBLE_DEVICES", "LD_PRELOAD",
+                                        "GLIBC_TUNABLES", "MALLOC_ARENA_MAX" };
+    for (size_t i = 0; i < COUNT_OF(name); i++) {
+        const char *value = getenv(name[i]);
+        if (value && o->n_env < COUNT_OF(o->env)) {
+            o->env[o->n_env].name = name[i];
+            o->env[o->n_env++].value = value;
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct console con = { 0 };
@@ -138,6 +153,8 @@ int main(int argc, char **argv)
         goto out;
     }
     con.quiet = o.quiet;
+    if (o.command == CMD_BENCH)
+        note_environment(&o);
     if (o.log_path && !(con.log = fopen(o.log_path, "we"))) {
         console_error(&con, "%s: %s", o.log_path, strerror(errno));
         code = EXIT_FAILED;

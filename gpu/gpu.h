@@ -15,6 +15,7 @@
 #define HAYATE_GPU_GPU_H
 
 #include "gpu/base.h"
+#include "gpu/moves.h"
 
 typedef uint64_t gpu_addr;
 #define ADDR(p) ((gpu_addr)(uintptr_t)(p))
@@ -39,6 +40,7 @@ enum gpu_need {
 struct gpu_kernel {
     const char *id;
     gpu_row_fn ref;       /* plain C reference */
+    gpu_moves_fn moves;   /* what a call must move and compute */
     uint16_t args_bytes;
     uint16_t grain;       /* items per block */
     uint16_t workgroup;   /* work-items of a group; 0: the row has no kernel (cpu only) */
@@ -63,6 +65,7 @@ struct gpu_call {
     uint32_t id;
     uint32_t n_items;
     bool parallel; /* needs no barrier after the call before */
+    const char *part; /* of the model, for profiles: see struct gpu_cmd */
     uint64_t args[GPU_ARGS_MAX / 8];
 };
 
@@ -100,6 +103,9 @@ struct gpu_info {
 status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e);
 /* ERR_DEVICE: no loader, no device, a device without a feature that is needed (by name). */
 status gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err *e);
+/* A device that is not there, like the one that is described: it hands out addresses and takes lists, but keeps no bytes and runs nothing (reads give
+ * zeros). For recording what a device would be sent. */
+status gpu_open_recorder(gpu **out, const struct gpu_info *like, struct err *e);
 /* ERR_DEVICE: no ROCm, no device, a device of another architecture than the kernels in this program (by name). */
 status gpu_open_hip(gpu **out, const struct gpu_params *p, struct err *e);
 #ifdef CUDA_TWIN
@@ -151,6 +157,7 @@ struct gpu_cmd {
     gpu_addr block_delta;  /* device address minus host address of the layer blocks that the calls point into */
     float *scratch;        /* cpu */
     size_t scratch_n;      /* floats per thread */
+    const char *part;      /* of the model that the calls to come belong to: "moe"; set by whoever records, NULL: none */
     bool matrix;           /* products of many rows may run on matrix units, where the device has them (operands rounded to f16) */
     void *recording;       /* the backend's form of the list, made at the first submit; NULL: none yet */
     struct err err;        /* the first failure while recording */
@@ -175,7 +182,9 @@ status gpu_submit(gpu *g, struct gpu_cmd *c, struct err *e);
 /* The same in two halves: lists run in the order in which they were started; gpu_wait returns when all have ended. */
 status gpu_start(gpu *g, struct gpu_cmd *c, struct err *e);
 status gpu_wait(gpu *g, struct err *e);
-/* Runs the list once, call by call, and says how long each of the c->n calls took. */
+/* As gpu_submit, and says how long each of the c->n calls took. */
 status gpu_profile(gpu *g, struct gpu_cmd *c, double *seconds, struct err *e);
+/* What a call must move and compute, in a step of n_tok rows whose first is at position pos. */
+struct gpu_moves gpu_moves_of(const struct gpu_cmd *c, const struct gpu_call *call, uint32_t pos, uint32_t n_tok);
 
 #endif

@@ -4,6 +4,41 @@
 #include "gpu/gpu.h"
 
 #include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *label;
+} backends[] = {
+    [BACKEND_AUTO] = { "auto", "" },
+    [BACKEND_CPU] = { "cpu", "CPU" },
+    [BACKEND_VULKAN] = { "vulkan", "Vulkan" },
+    [BACKEND_HIP] = { "hip", "ROCm" },
+#ifdef CUDA_TWIN
+    [BACKEND_CUDA] = { "cuda", "CUDA" },
+#endif
+};
+
+bool backend_named(const char *name, enum backend *out)
+{
+    for (size_t i = 0; i < COUNT_OF(backends); i++)
+        if (strcmp(name, backends[i].name) == 0)
+            return *out = (enum backend)i, true;
+    return false;
+}
+
+bool backend_labelled(const char *label, enum backend *out)
+{
+    for (size_t i = 0; i < COUNT_OF(backends); i++)
+        if (*label && strcmp(label, backends[i].label) == 0)
+            return *out = (enum backend)i, true;
+    return false;
+}
+
+const char *backend_label(const char *name)
+{
+    enum backend b;
+    return backend_named(name, &b) ? backends[b].label : name;
+}
 
 status backend_open(gpu **out, enum backend b, const struct gpu_params *p, char why[256], struct err *e)
 {

@@ -15,6 +15,11 @@ enum backend { BACKEND_AUTO, BACKEND_CPU, BACKEND_VULKAN, BACKEND_HIP, BACKEND_C
 #endif
 #define BACKEND_DEFAULT "auto: a GPU that Vulkan finds, else one of ROCm, else cpu"
 
+/* What --backend calls one, and llama-bench. The first two: whether this build has one of that name. */
+bool backend_named(const char *name, enum backend *out);
+bool backend_labelled(const char *label, enum backend *out);
+const char *backend_label(const char *name);
+
 /* Opens a device. AUTO takes the first Vulkan device where that can be used and is no driver that computes on the CPU, else the first HIP device, else
  * the cpu, and leaves the reasons in why (may be NULL; "" when there is nothing to say); a device other than the first was meant, and AUTO is VULKAN then.
  * ERR_DEVICE: one line with the name of the backend. */

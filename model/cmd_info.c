@@ -186,6 +186,8 @@ int cmd_info(const struct options *o)
         print_kernels();
         return EXIT_DONE;
     }
+    if (o->ledger)
+        return cmd_ledger(o);
     struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .plan_only = true };
     if (model_open(&m, o->model_path, &p, &e) != OK) {
         console_error(o->con, "%s", e.msg);

@@ -39,6 +39,7 @@ static void mix(struct gpu_cmd *c, struct forward *f, const struct hc_layer *h, 
 {
     const struct shape *s = f->shape;
     uint32_t S = s->n_stream, D = s->n_embd, spans = (D + HC_SPAN - 1) / HC_SPAN;
+    c->part = "hc";
     if (fused(f, phase)) {
         mix_fused(c, f, h, n_tok);
         return;
@@ -58,6 +59,7 @@ void forward_settle(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
     uint32_t S = f->shape->n_stream;
     if (!f->pending)
         return;
+    c->part = "hc";
     CALL(c, model_kernels, K_hc_combine, n_tok * S, struct hc_combine_args, .residual = f->residual, .inject = f->inject, .y = f->y, .n_stream = S,
          .n_embd = f->shape->n_embd);
     f->pending = false;
@@ -69,6 +71,7 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
     const struct shape *s = f->shape;
     uint32_t width = s->n_stream * s->n_embd;
     forward_settle(c, f, n_tok);
+    c->part = "ngram";
     gpu_matmul(c, f->ple_in, 2, f->ngram_at, s->ple_head * s->ple_row, n_tok);
     CALL(c, model_kernels, K_ple_gate, n_tok * s->n_stream, struct ple_gate_args, .residual = f->residual, .key = f->ple_s.key, .value = f->ple_s.value,
          .norm_key = f->ple_s.norm_key, .norm_query = f->ple_s.norm_query, .norm_conv = f->ple_s.norm_conv, .gv = f->ple_s.gv, .z = f->ple_s.z,
@@ -156,6 +159,7 @@ static void moe_in(struct gpu_cmd *c, const struct forward *f, const struct forw
 /* y = MoE(u) (spec 5) */
 static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
 {
+    c->part = "moe";
     moe_in(c, f, l, n_tok);
     if (c->matrix && n_tok > DECODE_ROWS && l->moe.n_embd % GEMM_DEPTH == 0 && l->moe.ff % GEMM_DEPTH == 0)
         experts_on_matrix(c, f, l, n_tok);
@@ -169,6 +173,7 @@ void forward_embed(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
 {
     f->residual = f->residuals[0];
     f->pending = false;
+    c->part = "embed";
     forward_fetch_ids(c, f, n_tok);
     CALL(c, gpu_kernels, f->device ? K_embed_dev : K_embed, n_tok, struct embed_args, .step = f->step_at, .table = gpu_block(c, f->token_embd),
          .out = f->residual, .n_stream = f->shape->n_stream);
@@ -193,6 +198,7 @@ void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n
 void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t n_row, enum gdn_phase phase)
 {
     mix(c, f, f->out_hc, row0, n_row, phase);
+    c->part = "head";
     gpu_matmul(c, f->head, 1, f->u, f->shape->n_embd, n_row);
 }
 

@@ -69,6 +69,7 @@ static void fetch(struct gpu_cmd *c, const struct forward *f, const void *const 
 {
     struct copy_args a = { .n = { 0 } };
     uint32_t longest = 0;
+    c->part = "embed";
     for (int i = 0; i < 2; i++) {
         a.from[i] = ADDR(from[i]) + f->shared_delta;
         a.to[i] = to[i];
@@ -98,6 +99,7 @@ void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n
 void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_best)
 {
     uint32_t n = f->shape->n_vocab, spans = (n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
+    c->part = "head";
     if (n_best == 1) { /* the same choice by fewer steps */
         CALL(c, gpu_kernels, K_argmax_part, spans, struct argmax_part_args, .x = f->logits, .part = f->parts[0], .n = n, .stride = n);
         CALL(c, gpu_kernels, K_argmax, 1, struct argmax_args, .part = f->parts[0], .best = f->best_at, .n_part = spans);

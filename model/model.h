@@ -9,6 +9,7 @@
 #define HAYATE_MODEL_MODEL_H
 
 #include "gpu/base.h"
+#include "gpu/moves.h"
 #include "model/backend.h"
 #include "model/direct.h"
 #include "model/gguf.h"
@@ -31,6 +32,8 @@ struct model_params {
     const char *cache_dir;
     bool no_graph;      /* see struct gpu_params */
     bool plan_only;     /* opens the device but copies no weights there: sessions can be planned, not opened */
+    bool record_only;   /* opens no device to stay, copies nothing: sessions can be opened and their steps recorded, not run. AUTO: a device as a Strix
+                         * Halo has one, with matrix units; VULKAN: like the one that is there; CPU: the cpu */
     bool (*progress)(void *ctx, size_t done, size_t total); /* bytes of weights copied to the device; false stops. May be NULL */
     void *progress_ctx;
 };
@@ -119,10 +122,21 @@ size_t session_state_bytes(session *s, size_t n_past);
 status session_save(session *s, session_put_fn put, void *ctx, struct err *e);
 status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, struct err *e);
 
-/* Runs the last recorded step again, call by call, and reports each call's row and seconds in order. The session's state is spoilt by it: return
- * to a mark or reset. decode: the step of session_decode, else of session_prefill; nothing is reported when there was none. */
-typedef void (*session_profile_fn)(void *ctx, const char *row, double seconds);
-status session_profile(session *s, bool decode, session_profile_fn fn, void *ctx, struct err *e);
+/* ---- what a step consists of ---- */
+
+/* A call of a step. */
+struct session_call {
+    const char *row, *part; /* kernel row; part of the model: "hc", "gdn", "qsa.index", "qsa.attend", "moe", "head", "embed", "ngram" */
+    bool decode;            /* of session_decode, else of a prompt */
+    struct gpu_moves moves;
+    double start, seconds;  /* monotonic, by the device's clock or else the cpu's; 0 when it was not run */
+};
+typedef void (*session_call_fn)(void *ctx, const struct session_call *call);
+/* From here on every call of every step is timed and reported in order, after its step. fn = NULL ends it. Results do not change. ERR_NOMEM. */
+status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e);
+/* Records the step of n rows at position pos and reports its calls without running it: of session_decode (n = 1), or of session_prefill without head.
+ * Positions lie inside the context and n in session_n_ubatch. The timeline stays where it is. */
+status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e);
 
 /* Dump of the wide residual [n_stream, n_embd] of the last row after every layer, for finding the first layer that differs:
  * with a tap set, every step copies n_layer rows there. NULL: none. */

@@ -22,6 +22,7 @@ static enum argument argument_of(const struct option_row *r)
         return strcmp(r->arg, "DIR") == 0 ? A_FOLDER : A_FILE;
     case CHOICE:
     case CACHE:
+    case CACHES:
         return A_WORD;
     default:
         return r->arg ? A_VALUE : NO_ARGUMENT;

@@ -19,9 +19,11 @@ enum kind {
     FLOAT,   /* lo..hi */
     BYTES,   /* size_t with an optional K, M, G or T */
     LIST,    /* struct uint_list of lo..hi */
+    COLONS,  /* struct colons of lo..hi numbers, none below 0 */
     CHOICE,  /* int-sized enum or bool: the index in choices */
     SHARD,   /* struct shard */
     MODEL, CACHE, /* as PATH, CHOICE; may not contradict each other */
+    CACHES,  /* struct uint_list of choices; the same */
     CHECKED, /* a number that must lie in lo..hi and is not kept */
     NOTHING, /* without effect */
     HELP, VERSION,
@@ -36,7 +38,7 @@ struct option_row {
     enum kind kind;
     size_t at;           /* field of struct options */
     double lo, hi;
-    const char *choices; /* of CHOICE and CACHE: "first second" */
+    const char *choices; /* of CHOICE, CACHE and CACHES: "first second" */
     const char *later;   /* values of a later version; "*": every other one */
     const char *def;     /* default, for --help */
     const char *help;

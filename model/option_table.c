@@ -64,14 +64,30 @@ const struct option_row option_rows[] = {
     { "--repeat-last-n", "N", ASK, G_HIDDEN, CHECKED, .lo = 64, .hi = 64 },
     { "-s --seed", "N", ASK, G_SAMPLING, UINT64, AT(sample.seed), .def = "0", .help = "start of the random stream" },
 
-    { "-p --n-prompt", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_prompt), 0, BIG, .def = "512", .help = "prompt lengths; 0 drops the test" },
+    { "-p --n-prompt", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_prompt), 0, BIG, .def = "512", .help = "prompt lengths; 0 drops the test. All lists also take ranges: 128-512, 128-512+128, 128-1024*2" },
     { "-n --n-gen", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_gen), 0, BIG, .def = "128", .help = "generated tokens; 0 drops the test" },
     { "-d --n-depth", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_depth), 0, BIG, .def = "0", .help = "tokens already in the context, not timed" },
+    { "--sweep", "FIRST:LAST:STEP", ON(BENCH), G_WHAT, COLONS, AT(sweep), 3, 3,
+      .help = "instead of -d: all these depths in one session of the largest, each filled on from the one before" },
+    { "-f --file", "TEXT", ON(BENCH), G_WHAT, PATH, AT(bench_text), .def = "random ids",
+      .help = "ids of this text; experts and blocks are chosen as real text does it" },
+    { "--abba", "SWITCH", ON(BENCH), G_WHAT, STRING, AT(abba),
+      .help = "compare with the same and SWITCH (in quotes: \"--kv f32\", \"-t 1\", \"-m OTHER\"), -r rounds of A B B A; the ratio and its 95 % interval" },
+    { "--check", "RECORD", ON(BENCH), G_WHAT, PATH, AT(check),
+      .help = "the tests of a file written with -o json or jsonl once more; exit 1 when one lies outside of twice the spread" },
+    { "--cold", NULL, ON(BENCH), G_WHAT, FLAG, AT(cold),
+      .help = "drop the model from the page cache before the load and before each test, whose first run is then shown by itself" },
     { "-r --repetitions", "N", ON(BENCH), G_WHAT, UINT32, AT(b_reps), 1, 1000, .def = "5", .help = "timed runs of each test, after one warm-up" },
-    { "--profile", NULL, ON(BENCH), G_WHAT, FLAG, AT(profile), .help = "time per kernel row of the last step, on stderr" },
+    { "--profile", NULL, ON(BENCH) | ON(RUN), G_WHAT, FLAG, AT(profile),
+      .help = "time, bytes and GB/s of every kernel row and part of the model, on stderr; bench: of one more run of each test" },
+    { "--trace", "F.json", ON(BENCH) | ON(RUN), G_WHAT, PATH, AT(trace_path), .help = "the calls on a time line, for chrome://tracing or Perfetto" },
 
     { "--golden", "FILE...", ON(EVAL), G_WHAT, GOLDEN, .help = "compare with golden values (.gold, .layers); exit 1 outside the tolerance" },
     { "--ppl", "TEXT", ON(EVAL), G_WHAT, PPL, AT(ppl_path), .help = "perplexity of a file in chunks of -c (512), the second half of each scored" },
+    { "--ppl-stride", "N", ON(EVAL), G_WHAT, SIZE, AT(ppl_stride), 1, BIG, .def = "chunks one after the other",
+      .help = "with --ppl or --ids: a chunk every N tokens, of which the last N are scored" },
+    { "--compare", "BACKEND|MODEL2", ON(EVAL), G_WHAT, STRING, AT(compare),
+      .help = "with --ppl or --ids: KL divergence and agreement with the same model on another backend, or with another file" },
     { "--ids", "F.gold", ON(EVAL), G_WHAT, PATH, AT(ids_path), .help = "perplexity of the ids in a golden file" },
 
     { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = BACKEND_CHOICES, .def = BACKEND_DEFAULT,
@@ -87,6 +103,13 @@ const struct option_row option_rows[] = {
     { "--devices", NULL, ON(INFO), G_WHAT, FLAG, AT(devices), .help = "list the devices of every backend, and nothing else" },
     { "--kernels", NULL, ON(INFO), G_WHAT, FLAG, AT(kernels), .help = "list the GPU kernels of this build, and nothing else" },
 
+    { "--ledger", NULL, ON(INFO), G_WHAT, FLAG, AT(ledger),
+      .help = "bytes, operations and calls of a decode step and of a prompt step of -ub (2048) rows, recorded and not run; --backend auto: "
+              "as a GPU with matrix units would be sent them" },
+    { "-d --depth", "N", ON(INFO), G_WHAT, SIZE, AT(ledger_depth), 0, 1048576, .def = "0", .help = "tokens before the steps of --ledger" },
+    { "--roof", "B:F[:L]", ON(INFO), G_WHAT, COLONS, AT(roof), 2, 3,
+      .help = "with --ledger: the time of every row on a machine of B bytes/s, F FLOP/s and L microseconds a call; a Strix Halo is 215e9:30e12:3" },
+
     { "--ids", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(ids_only), .help = "text in, ids out, on one line (this is the default)" },
     { "--text", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(as_text), .help = "ids in, text out" },
     { "--special --parse-special", NULL, ON(TOKENIZE), G_WHAT, FLAG, AT(parse_special), .help = "<|im_end|> and the like in the text are tokens" },
@@ -94,11 +117,16 @@ const struct option_row option_rows[] = {
     { "-c --ctx-size", "N", ASK, G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "the prompt and -n", .help = "context in tokens" },
     { "-c --ctx-size", "N", ON(INFO), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "4096", .help = "context of the plan" },
     { "-c --ctx-size", "N", ON(EVAL), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "512", .help = "chunk of --ppl" },
-    { "-ub --ubatch-size", "N", ENGINE, G_SPEED, UINT32, AT(n_ubatch), 1, 65536, .def = "512, on a GPU 2048", .help = "prompt tokens per step" },
-    { "-t --threads", "N", ENGINE | ON(SELFTEST), G_SPEED, UINT32, AT(n_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
-    { "--kv", "TYPE", ENGINE, G_SPEED, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
-    { "-ctk --cache-type-k", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
-    { "-ctv --cache-type-v", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
+    { "-ub --ubatch-size", "N,..", ON(BENCH), G_SPEED, LIST, AT(b_ubatch), 1, 65536, .def = "512, on a GPU 2048", .help = "prompt tokens per step" },
+    { "-t --threads", "N,..", ON(BENCH), G_SPEED, LIST, AT(b_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
+    { "--kv", "TYPE,..", ON(BENCH), G_SPEED, CACHES, AT(b_kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
+    { "-ctk --cache-type-k", "TYPE,..", ON(BENCH), G_HIDDEN, CACHES, AT(b_kv), .choices = "f16 f32", .later = "q8_0" },
+    { "-ctv --cache-type-v", "TYPE,..", ON(BENCH), G_HIDDEN, CACHES, AT(b_kv), .choices = "f16 f32", .later = "q8_0" },
+    { "-ub --ubatch-size", "N", ENGINE & ~ON(BENCH), G_SPEED, UINT32, AT(n_ubatch), 1, 65536, .def = "512, on a GPU 2048", .help = "prompt tokens per step" },
+    { "-t --threads", "N", (ENGINE & ~ON(BENCH)) | ON(SELFTEST), G_SPEED, UINT32, AT(n_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
+    { "--kv", "TYPE", ENGINE & ~ON(BENCH), G_SPEED, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
+    { "-ctk --cache-type-k", "TYPE", ENGINE & ~ON(BENCH), G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
+    { "-ctv --cache-type-v", "TYPE", ENGINE & ~ON(BENCH), G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
     { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
     { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
     { "--prefix-cache", "DIR", ASK, G_SPEED, PATH, AT(prefix_dir),
@@ -113,7 +141,8 @@ const struct option_row option_rows[] = {
     { "--no-graph", NULL, ENGINE | ON(SELFTEST), G_SPEED, FLAG, AT(no_graph), .help = "hip: launch every call by itself instead of replaying a graph" },
     { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
 
-    { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl", .later = "csv json sql", .def = "md", .help = "md or jsonl" },
+    { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl json csv", .later = "sql", .def = "md",
+      .help = "md, csv, json or jsonl; the last two with all samples and the record of machine, build and model" },
     { "-o --output", "DIR", ON(BATCH), G_OUTPUT, PATH, AT(out_dir), .help = "one DIR/NAME.txt per input, each whole or absent" },
     { "--jsonl", "FILE", ON(BATCH), G_OUTPUT, PATH, AT(jsonl_path), .help = "one JSON object per input; may be combined with -o" },
     { "--report", "FILE", ON(BATCH), G_OUTPUT, PATH, AT(report_path), .help = "a line per failed input: path, status, message; tabs between" },
@@ -122,7 +151,7 @@ const struct option_row option_rows[] = {
     { "--force", NULL, ON(BATCH), G_OUTPUT, FLAG, AT(force), .help = "answer again what has been answered" },
     { "--progress", NULL, ON(BATCH), G_OUTPUT, FLAG, AT(progress), .help = "a line per input instead of a bar" },
     { "--notify-fd", "N", ON(BATCH), G_OUTPUT, INT32, AT(notify_fd), 0, BIG, .help = "write events as JSON lines to descriptor N" },
-    { "--json", NULL, ON(RUN) | ON(EVAL), G_OUTPUT, FLAG, AT(json), .help = "one JSON object per result" },
+    { "--json", NULL, ON(RUN) | ON(EVAL) | ON(INFO), G_OUTPUT, FLAG, AT(json), .help = "one JSON object per result; info: of --ledger" },
     { "-q --quiet", NULL, TALKS, G_OUTPUT, FLAG, AT(quiet), .help = "nothing on stderr but errors" },
     { "-v --verbose", NULL, ASK, G_OUTPUT, FLAG, AT(verbose), .help = "say more on stderr: model, plan, times of each input" },
     { "--log --log-file", "FILE", TALKS, G_OUTPUT, PATH, AT(log_path), .help = "write the lines of stderr to FILE too" },
@@ -159,19 +188,18 @@ const struct option_row option_rows[] = {
     NOT_YET("--no-block-topk", NULL, ANY),
     NOT_YET("--no-union", NULL, ANY),
     NOT_YET("--no-fuse", NULL, ANY),
-    NOT_YET("--profile", NULL, ~ON(BENCH)),
+    NOT_YET("--profile", NULL, ~(ON(BENCH) | ON(RUN))),
     NOT_YET("--devices", NULL, ~ON(INFO)),
     NOT_YET("--kernels", NULL, ~ON(INFO)),
     NOT_YET("--needle", "LEN,..", ANY),
-    NOT_YET("--compare", "BACKEND", ANY),
+    NOT_YET("--compare", "BACKEND", ~ON(EVAL)),
     NOT_YET("--reasoning-budget", "N", ANY),
     NOT_YET("--save-state", "FILE", ANY),
     NOT_YET("--load-state", "FILE", ANY),
     NOT_YET("--parallel", "N", ANY),
-    NOT_YET("--ledger", NULL, ANY),
+    NOT_YET("--ledger", NULL, ~ON(INFO)),
     NOT_YET("--fill", "KIND", ANY),
-    NOT_YET("--trace", "FILE", ANY),
-    NOT_YET("-f --file", "TEXT", ON(BENCH)),
+    NOT_YET("--trace", "FILE", ~(ON(BENCH) | ON(RUN))),
 };
 
 const size_t n_option_rows = COUNT_OF(option_rows);
@@ -181,7 +209,8 @@ const struct option_command option_commands[N_COMMAND] = {
     [CMD_BATCH] = { "batch", false, "hayate batch [-m MODEL] (-o DIR | --jsonl FILE) FILE|DIR|@LIST...",
                     "answers to many files with one load; a second start continues" },
     [CMD_BENCH] = { "bench", false, "hayate bench [-m MODEL] [-p N,..] [-n N,..] [-d N,..]", "measure speed, labelled like llama-bench" },
-    [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --ids F.gold)", "golden values and perplexity" },
+    [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --ids F.gold)",
+                   "golden values, perplexity, and how far two models are apart" },
     [CMD_INFO] = { "info", false, "hayate info [-m MODEL] [--plan]", "what is in a file, and what memory a run takes" },
     [CMD_TOKENIZE] = { "tokenize", false, "hayate tokenize [-m MODEL] [--ids|--text] [FILE]", "text to token ids and back" },
     [CMD_SPLIT] = { "split", false, "hayate split IN.gguf OUT.gguf", "write a joined n-gram table as one tensor per head" },
@@ -315,20 +344,59 @@ static status parse_bytes(const char *name, const char *text, size_t *out, struc
     return OK;
 }
 
+/* first, first-last, first-last+step or first-last*factor, as llama-bench has it */
+static bool parse_range(const char *p, size_t n, uint64_t *first, uint64_t *last, char *by, uint64_t *step)
+{
+    size_t a = strspn(p, "0123456789"), b;
+    *by = '+', *step = 1;
+    if (a >= n)
+        return whole_number(p, n, first) && whole_number(p, n, last);
+    b = a + 1 + strspn(p + a + 1, "0123456789");
+    if (p[a] != '-' || !whole_number(p, a, first) || !whole_number(p + a + 1, MIN(b, n) - a - 1, last) || *first > *last)
+        return false;
+    if (b >= n)
+        return true;
+    *by = p[b];
+    return (*by == '+' || *by == '*') && whole_number(p + b + 1, n - b - 1, step) && *step > (*by == '*') && (*first > 0 || *by == '+');
+}
+
 static status parse_list(const struct option_row *r, const char *name, const char *text, struct uint_list *out, struct err *e)
 {
     for (const char *p = text;; p++) {
         size_t n = strcspn(p, ",");
-        uint64_t x;
-        if (!whole_number(p, n, &x) || (double)x > r->hi)
-            return fail(e, ERR_USAGE, "%s: '%s' is not a list of numbers, expected 512 or 512,1024", name, text);
-        if (out->n == MAX_LIST)
-            return fail(e, ERR_USAGE, "%s: more than %d numbers", name, MAX_LIST);
-        out->v[out->n++] = x;
+        uint64_t x, last, step;
+        char by;
+        if (!parse_range(p, n, &x, &last, &by, &step) || (double)last > r->hi)
+            return fail(e, ERR_USAGE, "%s: '%s' is not a list of numbers, expected 512 or 512,1024 or 128-512+128", name, text);
+        if ((double)x < r->lo)
+            return fail(e, ERR_USAGE, "%s: found %" PRIu64 ", expected at least %.0f", name, x, r->lo);
+        for (; x <= last; x = by == '+' ? x + step : x * step) {
+            if (out->n == MAX_LIST)
+                return fail(e, ERR_USAGE, "%s: more than %d numbers", name, MAX_LIST);
+            out->v[out->n++] = x;
+        }
         p += n;
         if (!*p)
             return OK;
     }
+}
+
+static status parse_colons(const struct option_row *r, const char *name, const char *text, struct colons *out, struct err *e)
+{
+    const char *p = text;
+    for (out->n = 0; out->n < (size_t)r->hi; p++) {
+        char *end;
+        double x = strtod(p, &end);
+        if (end == p || isspace((unsigned char)*p) || !isfinite(x) || x < 0 || (*end && *end != ':'))
+            break;
+        out->v[out->n++] = x;
+        p = end;
+        if (!*p && out->n >= (size_t)r->lo)
+            return OK;
+        if (!*p)
+            break;
+    }
+    return fail(e, ERR_USAGE, "%s: found '%s', expected %s, numbers from 0 on", name, text, r->arg);
 }
 
 static status parse_choice(const struct option_row *r, const char *name, const char *text, int *out, struct err *e)
@@ -342,12 +410,29 @@ static status parse_choice(const struct option_row *r, const char *name, const c
     return fail(e, ERR_USAGE, "%s: found '%s', expected %s", name, text, joined(known, sizeof known, r->choices, " or "));
 }
 
+/* Choices with commas between them */
+static status parse_choices(const struct option_row *r, const char *name, const char *text, struct uint_list *out, struct err *e)
+{
+    char one[32];
+    int choice;
+    for (const char *p = text;; p++) {
+        size_t n = strcspn(p, ",");
+        snprintf(one, sizeof one, "%.*s", (int)n, p);
+        TRY(parse_choice(r, name, one, &choice, e));
+        if (out->n == MAX_LIST)
+            return fail(e, ERR_USAGE, "%s: more than %d values", name, MAX_LIST);
+        out->v[out->n++] = (uint64_t)choice;
+        p += n;
+        if (!*p)
+            return OK;
+    }
+}
+
 /* ---- parsing ---- */
 
 struct parser {
     struct options *o;
     bool have_model, have_kv;
-    size_t n_list[3]; /* how many times -p, -n, -d of bench were given */
 };
 
 static status take(struct parser *p, const struct option_row *r, const char *name, const char *arg, struct err *e)
@@ -402,10 +487,20 @@ static status take(struct parser *p, const struct option_row *r, const char *nam
         return parse_bytes(name, arg, at, e);
     case LIST: {
         struct uint_list *l = at;
-        size_t *seen = &p->n_list[l == &o->b_prompt ? 0 : l == &o->b_gen ? 1 : 2];
-        if ((*seen)++ == 0)
+        if (!l->given)
             l->n = 0; /* the first one replaces the default, more add to it */
+        l->given = true;
         return parse_list(r, name, arg, l, e);
+    }
+    case COLONS:
+        return parse_colons(r, name, arg, at, e);
+    case CACHES: {
+        struct uint_list *l = at, new = { .given = true };
+        TRY(parse_choices(r, name, arg, &new, e));
+        if (l->given && (l->n != new.n || memcmp(l->v, new.v, new.n * sizeof *new.v) != 0))
+            return fail(e, ERR_USAGE, "%s %s: K and V have one type, found two", name, arg);
+        *l = new;
+        return OK;
     }
     case SHARD:
         return shard_parse(at, name, arg, e);
@@ -429,7 +524,7 @@ static status take(struct parser *p, const struct option_row *r, const char *nam
         else if (r->at == AT(load))
             o->load = (enum load)choice;
         else if (r->at == AT(b_out))
-            o->b_out = choice ? OUT_JSONL : OUT_MD;
+            *(int *)at = choice; /* in the order of choices */
         return OK; /* the others have one value that does anything */
     case CHECKED:
         return parse_uint(r, name, arg, &x, e);
@@ -450,6 +545,37 @@ static status take(struct parser *p, const struct option_row *r, const char *nam
         return fail(e, ERR_UNSUPPORTED, "%s: not in this version", name);
     }
     return OK;
+}
+
+/* The depths of --sweep as a list */
+static status list_sweep(struct options *o, struct err *e)
+{
+    double first = o->sweep.v[0], last = o->sweep.v[1], step = o->sweep.v[2];
+    if (o->b_depth.given)
+        return fail(e, ERR_USAGE, "--sweep: takes the place of -d, found both");
+    if (first > last || last > BIG || step < 1 || (uint64_t)first + (uint64_t)step < (uint64_t)first)
+        return fail(e, ERR_USAGE, "--sweep: found %g:%g:%g, expected FIRST <= LAST and a step of at least 1", first, last, step);
+    o->b_depth.n = 0;
+    for (uint64_t d = (uint64_t)first; d <= (uint64_t)last; d += (uint64_t)step) {
+        if (o->b_depth.n == MAX_LIST)
+            return fail(e, ERR_USAGE, "--sweep: more than %d depths", MAX_LIST);
+        o->b_depth.v[o->b_depth.n++] = d;
+    }
+    return OK;
+}
+
+static status check_bench(struct options *o, struct err *e)
+{
+    for (size_t i = 0; i < o->b_kv.n && o->precise && o->b_kv.given; i++)
+        if (o->b_kv.v[i] != KV_F32)
+            return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found f16");
+    if (o->n_files > 0)
+        return fail(e, ERR_USAGE, "bench: does not take the argument '%s'; a model is given with -m", o->files[0]);
+    if (o->abba && o->check)
+        return fail(e, ERR_USAGE, "bench: --abba and --check are two ways to compare, expected one");
+    if (o->check && o->b_out == OUT_CSV)
+        return fail(e, ERR_USAGE, "--check: writes md, json or jsonl, found csv");
+    return o->sweep.n ? list_sweep(o, e) : OK;
 }
 
 /* The part of the inputs, and names for its files, which other shards of the same command line do not use. */
@@ -475,6 +601,8 @@ static status check(struct parser *p, struct err *e)
     if (o->precise && p->have_kv && o->kv != KV_F32)
         return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found f16");
     switch (o->command) {
+    case CMD_BENCH:
+        return check_bench(o, e);
     case CMD_BATCH:
         if (!o->out_dir && !o->jsonl_path)
             return fail(e, ERR_USAGE, "batch: where to? expected -o DIR or --jsonl FILE");
@@ -497,6 +625,12 @@ static status check(struct parser *p, struct err *e)
         if (o->print_prompt && o->json)
             return fail(e, ERR_USAGE, "--print-prompt: prints text, found --json");
         break;
+    case CMD_INFO:
+        if (o->roof.n && (o->roof.v[0] <= 0 || o->roof.v[1] <= 0))
+            return fail(e, ERR_USAGE, "--roof: found %g:%g, expected bytes/s and FLOP/s above 0", o->roof.v[0], o->roof.v[1]);
+        if (!o->ledger && (o->roof.n || o->json || o->ledger_depth))
+            return fail(e, ERR_USAGE, "info: %s belongs to --ledger", o->roof.n ? "--roof" : o->json ? "--json" : "-d");
+        break;
     case CMD_EVAL:
         if (o->golden && o->n_golden > 0) {
             for (size_t i = 0; i < o->n_files; i++)
@@ -506,6 +640,8 @@ static status check(struct parser *p, struct err *e)
         o->ppl |= o->ids_path != NULL;
         if ((o->n_golden > 0) == o->ppl)
             return fail(e, ERR_USAGE, "eval: expected one of --golden FILE..., --ppl TEXT and --ids F.gold");
+        if (!o->ppl && (o->compare || o->ppl_stride))
+            return fail(e, ERR_USAGE, "eval: %s belongs to --ppl TEXT or --ids F.gold", o->compare ? "--compare" : "--ppl-stride");
         if (o->ppl && (o->ppl_path != NULL) == (o->ids_path != NULL))
             return fail(e, ERR_USAGE, "eval: perplexity of what? expected --ppl TEXT or --ids F.gold");
         break;
@@ -528,7 +664,7 @@ static status check(struct parser *p, struct err *e)
     default:
         break;
     }
-    if ((o->command == CMD_BENCH || o->command == CMD_INFO || o->command == CMD_EVAL) && o->n_files > 0)
+    if ((o->command == CMD_INFO || o->command == CMD_EVAL) && o->n_files > 0)
         return fail(e, ERR_USAGE, "%s: does not take the argument '%s'; a model is given with -m", name, o->files[0]);
     return OK;
 }
@@ -617,7 +753,8 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
     const char *model_path = o->model_path;
     *o = (struct options){
         .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1,
-        .b_prompt = { { 512 }, 1 }, .b_gen = { { 128 }, 1 }, .b_depth = { { 0 }, 1 },
+        .b_prompt = { { 512 }, 1, false }, .b_gen = { { 128 }, 1, false }, .b_depth = { { 0 }, 1, false },
+        .b_threads = { { 0 }, 1, false }, .b_ubatch = { { 0 }, 1, false }, .b_kv = { { 0 }, 1, false },
         .task = o->task, .con = o->con, .stop = o->stop, .at_once = o->at_once,
     };
     o->files = calloc((size_t)argc + 1, sizeof *o->files);
@@ -650,11 +787,37 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
     return parse_options(&p, argc - given, argv + given, e);
 }
 
+status options_with(struct options *out, const struct options *o, const char *words, struct err *e)
+{
+    char *argv[64] = { (char *)(uintptr_t)"bench" }, *rest = NULL;
+    int argc = 1;
+    *out = *o;
+    out->files = calloc(COUNT_OF(argv), sizeof *out->files);
+    out->golden = calloc(COUNT_OF(argv), sizeof *out->golden);
+    out->words = strdup(words);
+    out->n_files = out->n_golden = 0;
+    struct uint_list *list[] = { &out->b_prompt, &out->b_gen, &out->b_depth, &out->b_threads, &out->b_ubatch, &out->b_kv };
+    for (size_t i = 0; i < COUNT_OF(list); i++)
+        list[i]->given = false; /* what words say replaces what was said before */
+    out->sweep.n = 0;
+    if (!out->files || !out->golden || !out->words)
+        return fail(e, ERR_NOMEM, "options");
+    for (char *w = strtok_r(out->words, " ", &rest); w && argc + 1 < (int)COUNT_OF(argv); w = strtok_r(NULL, " ", &rest))
+        argv[argc++] = w;
+    TRY(parse_options(&(struct parser){ .o = out }, argc, argv, e));
+    if (out->command != o->command || out->abba != o->abba || out->check != o->check || argc == 1)
+        return fail(e, ERR_USAGE, "'%s': expected a switch that can be measured", words);
+    out->sweep = o->sweep;
+    return OK;
+}
+
 void options_free(struct options *o)
 {
     free(o->files);
     free(o->golden);
+    free(o->words);
     for (size_t i = 0; i < COUNT_OF(o->shard_file); i++)
         free(o->shard_file[i]);
     o->files = o->golden = NULL;
+    o->words = NULL;
 }

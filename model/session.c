@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Calls of the two short lists, at most */
 enum { HEAD_CALLS = 32, CHOOSE_CALLS = 8 };
@@ -267,6 +268,7 @@ void session_close(session *s)
     if (on_device(s->m) && s->logits)
         pages_free(s->logits, (size_t)s->f.max_logits * s->m->shape.n_vocab * sizeof(float));
     pages_free(s->work, s->work_bytes);
+    free(s->call_seconds);
     for (uint32_t il = 0; s->kv && il < s->m->shape.n_layer; il++)
         gpu_free(s->m->gpu, &s->kv[il]);
     gpu_free(s->m->gpu, &s->recurrent);
@@ -309,6 +311,35 @@ static status fetch_logits(session *s, uint32_t n_row, struct err *e)
     return gpu_read(s->m->gpu, s->logits, s->f.logits, (size_t)n_row * s->m->shape.n_vocab * sizeof(float), e);
 }
 
+static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, bool decode, double start, const double *seconds, session_call_fn fn, void *ctx)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct gpu_call *call = &c->call[i];
+        struct session_call report = { .row = call->table->row[call->id].id, .part = call->part, .decode = decode, .start = start,
+                                       .moves = gpu_moves_of(c, call, step->pos, step->n_tok), .seconds = seconds ? seconds[i] : 0 };
+        fn(ctx, &report);
+        start += report.seconds;
+    }
+}
+
+/* Runs one list of a step to its end, under the clock when that is wanted */
+static status run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+{
+    if (!s->on_call)
+        return gpu_submit(s->m->gpu, c, e);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    TRY(gpu_profile(s->m->gpu, c, s->call_seconds, e));
+    report_calls(c, s->f.step, decode, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec, s->call_seconds, s->on_call, s->on_call_ctx);
+    return OK;
+}
+
+/* The same, but without waiting for its end where no clock runs; the next list of the session waits for it */
+static status start_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+{
+    return s->on_call ? run_list(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
+}
+
 /* Head of rows row0 .. of the last step; n_row <= max_logits */
 static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
 {
@@ -318,7 +349,7 @@ static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
         s->head_rows = n_row;
         s->head_row0 = row0;
     }
-    return gpu_submit(s->m->gpu, &s->head, e);
+    return run_list(s, &s->head, false, e);
 }
 
 /* What a list with head, and forward_choose if that is wanted, has left for the host */
@@ -341,7 +372,7 @@ status session_choose(session *s, struct err *e)
 {
     if (s->n_best && !s->choose.n)
         forward_choose(&s->choose, &s->f, s->n_best);
-    TRY(gpu_submit(s->m->gpu, &s->choose, e));
+    TRY(run_list(s, &s->choose, false, e));
     return take_results(s, e);
 }
 
@@ -395,6 +426,7 @@ static void record_prefill(session *s, uint32_t n)
     for (uint32_t il = 0; il < s->m->shape.n_layer; il++)
         forward_layer(&s->prefill, &s->f, il, n, GDN_PREFILL);
     forward_settle(&s->prefill, &s->f, n);
+    s->prefill_rows = n;
 }
 
 static void record_decode(session *s)
@@ -433,8 +465,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
     } else {
         if (s->prefill_rows != n)
             record_prefill(s, n);
-        s->prefill_rows = n;
-        TRY(gpu_submit(s->m->gpu, &s->prefill, e));
+        TRY(run_list(s, &s->prefill, false, e));
     }
     ngram_advance(&s->m->shape, s->past, ids, n);
     size_t pos = s->n_past;
@@ -502,9 +533,9 @@ status session_decode(session *s, int32_t id, struct err *e)
     } else {
         if (!s->decode[1].n) /* recorded once, replayed for every token */
             record_decode(s);
-        TRY(gpu_start(s->m->gpu, &s->decode[0], e));
+        TRY(start_list(s, &s->decode[0], true, e));
         forward_gather(&s->f, s->past);
-        TRY(gpu_submit(s->m->gpu, &s->decode[1], e));
+        TRY(run_list(s, &s->decode[1], true, e));
         TRY(take_results(s, e));
     }
     ngram_advance(&s->m->shape, s->past, &id, 1);
@@ -523,22 +554,33 @@ size_t session_n_ctx(const session *s) { return s->p.n_ctx; }
 size_t session_n_ubatch(const session *s) { return s->f.max_tok; }
 void session_tap(session *s, float *layers) { s->tap = layers; }
 
-static status profile_list(session *s, struct gpu_cmd *c, session_profile_fn fn, void *ctx, struct err *e)
+status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
 {
-    double *seconds = calloc(MAX(c->n, 1u), sizeof *seconds);
-    if (!seconds)
-        return fail(e, ERR_NOMEM, "profile of %u calls", c->n);
-    status st = c->n ? gpu_profile(s->m->gpu, c, seconds, e) : OK;
-    for (uint32_t i = 0; st == OK && i < c->n; i++)
-        fn(ctx, c->call[i].table->row[c->call[i].id].id, seconds[i]);
-    free(seconds);
-    return st;
+    uint32_t most = MAX(s->prefill.cap, MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
+    if (fn && !s->call_seconds && !(s->call_seconds = calloc(most, sizeof *s->call_seconds)))
+        return fail(e, ERR_NOMEM, "profile of %u calls", most);
+    s->on_call = fn;
+    s->on_call_ctx = ctx;
+    return OK;
 }
 
-status session_profile(session *s, bool decode, session_profile_fn fn, void *ctx, struct err *e)
+status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e)
 {
-    if (!decode)
-        return profile_list(s, &s->prefill, fn, ctx, e);
-    TRY(profile_list(s, &s->decode[0], fn, ctx, e));
-    return profile_list(s, &s->decode[1], fn, ctx, e);
+    struct gpu_cmd *list = decode ? s->decode : &s->prefill;
+    size_t n_list = decode ? COUNT_OF(s->decode) : 1;
+    if (n == 0 || (decode && n > 1) || n > s->f.max_tok || pos + n > s->p.n_ctx)
+        return fail(e, ERR_USAGE, "a step of %u rows at %zu, expected at most %u within a context of %zu", n, pos, decode ? 1 : s->f.max_tok, s->p.n_ctx);
+    if (decode)
+        record_decode(s);
+    else
+        record_prefill(s, n);
+    for (size_t i = 0; i < n_list; i++)
+        if (list[i].err.code != OK) {
+            if (e)
+                *e = list[i].err;
+            return list[i].err.code;
+        }
+    for (size_t i = 0; i < n_list; i++)
+        report_calls(&list[i], &(struct gpu_step){ .n_tok = n, .pos = (uint32_t)pos }, decode, 0, NULL, fn, ctx);
+    return OK;
 }

@@ -31,6 +31,9 @@ struct session {
     uint32_t n_found;
     struct candidate best[SESSION_BEST_MAX];
     float *tap;
+    session_call_fn on_call;   /* of session_profile; NULL: off */
+    void *on_call_ctx;
+    double *call_seconds;      /* [calls of the longest list] once on_call was set */
 };
 
 static inline bool on_device(const struct model *m) { return gpu_backend_of(m->gpu) != GPU_CPU; }

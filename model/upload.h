@@ -62,7 +62,8 @@ status upload_plan(struct upload *u, const struct upload_from *from, size_t limi
 typedef bool (*upload_progress_fn)(void *ctx, size_t done, size_t total);
 status upload_weights(struct upload *u, gpu *g, struct weights *out, const struct upload_from *from, upload_progress_fn progress, void *ctx,
                       struct err *e);
-/* The addresses alone, once the blocks are there. */
+/* The two halves of it before the copying: the blocks, and the addresses in them. */
+status upload_allocate(struct upload *u, gpu *g, struct err *e);
 status upload_place(struct upload *u, struct weights *out, const struct upload_from *from, struct err *e);
 void upload_free(struct upload *u, gpu *g);
 

@@ -102,6 +102,16 @@ static status run(struct copy *c, uint32_t n_thread)
     return atomic_load(&c->failed) ? c->e->code : direct_unchanged(c->file, c->e);
 }
 
+status upload_allocate(struct upload *u, gpu *g, struct err *e)
+{
+    u->block = calloc(u->n_block, sizeof *u->block);
+    if (!u->block)
+        return fail(e, ERR_NOMEM, "list of weight blocks");
+    for (uint32_t i = 0; i < u->n_block; i++)
+        TRY(gpu_alloc(g, &u->block[i], u->block_bytes[i], GPU_MEM_DEVICE, "weights", e));
+    return OK;
+}
+
 status upload_weights(struct upload *u, gpu *g, struct weights *out, const struct upload_from *from, upload_progress_fn progress,
                       void *ctx, struct err *e)
 {
@@ -109,11 +119,7 @@ status upload_weights(struct upload *u, gpu *g, struct weights *out, const struc
     bool alone = gpu_backend_of(g) != GPU_VULKAN;
     uint32_t n_thread = alone ? 1 : MIN(MAX(gpu_cores_available(), MIN_THREADS), MAX_THREADS);
     struct copy c = { .u = u, .g = g, .progress = progress, .ctx = ctx, .e = e, .lock = PTHREAD_MUTEX_INITIALIZER };
-    u->block = calloc(u->n_block, sizeof *u->block);
-    if (!u->block)
-        return fail(e, ERR_NOMEM, "list of weight blocks");
-    for (uint32_t i = 0; i < u->n_block; i++)
-        TRY(gpu_alloc(g, &u->block[i], u->block_bytes[i], GPU_MEM_DEVICE, "weights", e));
+    TRY(upload_allocate(u, g, e));
     TRY(upload_place(u, out, from, e));
     status s = direct_open(&c.file, from->file, n_thread, MAX((size_t)UPLOAD_PIECE_BYTES, u->max_source_row), from->load, e);
     if (s == OK)

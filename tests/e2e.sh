@@ -79,6 +79,30 @@ refuse 'argument of info' 2 "info: does not take the argument 'x.gguf'" info x.g
 refuse 'eval of nothing' 2 'eval: expected one of' eval
 refuse 'both directions' 2 'tokenize: --ids and --text' tokenize --ids --text "$page"
 refuse 'list' 2 "-p: '12,x' is not a list" bench -p 12,x
+refuse 'range' 2 "-p: '12-8' is not a list" bench -p 12-8
+refuse 'range that stands still' 2 "-p: '8-12\\+0' is not a list" bench -p 8-12+0
+refuse 'range from nothing' 2 "-p: '0-12\\*2' is not a list" bench -p '0-12*2'
+refuse 'long list' 2 '-d: more than 256 numbers' bench -d 0-1000
+refuse 'cache types of bench' 2 '-ctv f16: K and V have one type' bench -ctk f16,f32 -ctv f16
+refuse 'precise bench' 2 '--precise: ' bench --precise --kv f16,f32
+refuse 'threads of bench' 2 '-t: found 0, expected at least 1' bench -t 1,0
+refuse 'sweep' 2 '--sweep: found 5:1:1' bench --sweep 5:1:1
+refuse 'half a sweep' 2 "--sweep: found '5:6', expected FIRST:LAST:STEP" bench --sweep 5:6
+refuse 'sweep and depth' 2 '--sweep: takes the place of -d' bench --sweep 0:8:4 -d 4
+refuse 'abba of nonsense' 2 '--bogus: no such option' bench -q --abba '--bogus'
+refuse 'abba of nothing' 2 "' ': expected a switch" bench -q --abba ' '
+refuse 'abba of other tests' 2 '--abba -p 8,9: changes which tests' bench -q -p 8 --abba '-p 8,9'
+refuse 'abba and check' 2 'bench: --abba and --check' bench --check f --abba '-t 1'
+refuse 'check in csv' 2 '--check: writes' bench --check f -o csv
+refuse 'missing record' 1 'no-such-record: cannot open' bench -q --check no-such-record
+refuse 'cold demo' 2 '--cold: the built-in model' bench -q --cold
+refuse 'short text' 1 "$page: 297 tokens, expected at least 4096" bench -q -f "$page" -p 4096
+refuse 'roof' 2 "--roof: found '5', expected B:F" info --ledger --roof 5
+refuse 'flat roof' 2 '--roof: found 0:5' info --ledger --roof 0:5
+refuse 'roof without ledger' 2 'info: --roof belongs to --ledger' info --roof 1e9:1e9
+refuse 'json without ledger' 2 'info: --json belongs to --ledger' info --json
+refuse 'compare with nothing' 2 'eval: --compare belongs to --ppl' eval --golden f --compare cpu
+refuse 'compare with no file' 1 'no-such-model: ' eval -q --ids tests/golden/q.en48.gold --compare no-such-model
 refuse 'split of one' 2 'split: found 1 files' split a.gguf
 refuse 'help of nothing' 2 "help: no command 'nothing'" help nothing
 refuse 'empty argument' 2 '-m: found an empty name' -m '' "$page"
@@ -86,7 +110,7 @@ refuse 'empty argument' 2 '-m: found an empty name' -m '' "$page"
 # --- known, but of a later version: refused by name, never ignored ---
 while read -r words; do
     case $words in
-    info* | eval* | bench*) name=${words#* } ;;
+    info* | eval* | bench* | batch*) name=${words#* } ;;
     *) name=$words ;;
     esac
     name=${name%%[ =]*}
@@ -112,14 +136,11 @@ done <<'LATER'
 --no-block-topk
 --no-union
 --no-fuse
---profile
+batch --profile
 --reasoning-budget 0
 bench --kernels
 eval --needle 4096
-eval --compare vulkan
-bench -f text.txt
-bench -o csv
-bench -o json
+bench -o sql
 bench --draft 3
 LATER
 

@@ -67,9 +67,10 @@ is 'bash: commands and files' "$(in_bash hayate '')" 'batch|bench|eval|folder|he
 is 'bash: one option' "$(in_bash hayate batch --sha)" '--shard'
 is 'bash: words' "$(in_bash hayate --long '')" 'head-tail|refuse|split'
 is 'bash: words after =' "$(in_bash hayate bench --backend = v)" 'vulkan'
+is 'bash: words of a list' "$(in_bash hayate bench --kv '')" 'f16|f32'
 is 'bash: a model' "$(in_bash hayate -m '')" 'folder|m.gguf'
 is 'bash: a folder' "$(in_bash hayate batch -o '')" 'folder'
-is 'bash: another -o' "$(in_bash hayate bench -o '')" 'jsonl|md'
+is 'bash: another -o' "$(in_bash hayate bench -o '')" 'csv|json|jsonl|md'
 is 'bash: a list' "$(in_bash hayate batch @l)" '@list'
 is 'bash: a value' "$(in_bash hayate -n '')" ''
 is 'bash: a file' "$(in_bash hayate run tw)" 'two words.txt'
@@ -89,7 +90,7 @@ hayate batch --sha|hayate batch --shard
 hayate --long h|hayate --long head-tail
 hayate -m m|hayate -m m.gguf
 hayate batch -o f|hayate batch -o folder/
-hayate bench -o j|hayate bench -o jsonl
+hayate bench -o m|hayate bench -o md
 hayate run tw|hayate run two\ words.txt
 hayate split --sha|hayate split --sha
 EOF
