@@ -114,7 +114,7 @@ if [ -z "$short" ]; then
 fi
 
 # --- an error on the way: one line with its name, and no half of an answer ---
-plans=(hipSetDevice:1:101 hipMalloc:1:2 hipModuleLaunchKernel:100:719 hipGraphInstantiateWithFlags:1:2)
+plans=(hipSetDevice:1:101 hipSetDevice:2:101 hipMalloc:1:2 hipModuleLaunchKernel:100:719 hipGraphInstantiateWithFlags:1:2)
 [ -n "$short" ] || plans+=(hipInit:1:100 hipHostMalloc:2:2 hipMemcpyHtoDAsync:7:719 hipModuleLoadData:5:209 hipModuleGetFunction:2:500 hipStreamQuery:20:719
     hipStreamBeginCapture:1:900 hipGraphLaunch:2:719)
 for plan in "${plans[@]}"; do
