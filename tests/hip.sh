@@ -110,7 +110,7 @@ if [ ! -s "$dir/cpu" ] || ! cmp -s "$dir/cpu" "$dir/hip" || ! cmp -s "$dir/cpu" 
 fi
 if [ -z "$short" ]; then
     run bench --backend hip --precise -p 8 -n 2 -r 1 --profile
-    check 'bench' 0 '\| ROCm    \| +pp8 \|' '^build: .*, Fake Radeon 0' 'hc_down_r1'
+    check 'bench' 0 '\| ROCm    \| +f32 \| +pp8 \|' '^build: .*, Fake Radeon 0' 'hc_down_r1'
 fi
 
 # --- an error on the way: one line with its name, and no half of an answer ---
