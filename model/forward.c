@@ -141,13 +141,11 @@ static void moe_in(struct gpu_cmd *c, const struct forward *f, const struct forw
 {
     struct moe_route_args route = { .block = gpu_block(c, &l->moe), .logits = f->moe_s.logits, .id = f->moe_s.id, .weight = f->moe_s.weight };
     bool together = f->device && n_tok == 1 && gpu_has(c->gpu, &model_kernels, K_moe_in);
-    uint32_t groups = 0;
-    for (size_t i = 0; i < COUNT_OF(l->moe_in); i++) {
+    for (size_t i = 0; i < COUNT_OF(l->moe_in); i++)
         together = together && device_build_of(l->moe_in[i].w.type) == 0;
-        groups += (l->moe_in[i].w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
-    }
     if (together) {
-        struct matmul_args a = { .x = f->u, .job = gpu_block(c, l->moe_in), .x_stride = l->moe.n_embd, .n_job = COUNT_OF(l->moe_in), .n_tok = 1, .tok_group = 1 };
+        struct matmul_args a = { .x = f->u, .job = gpu_block(c, l->moe_in), .x_stride = l->moe.n_embd, .n_job = COUNT_OF(l->moe_in), .n_tok = 1 };
+        uint32_t groups = gpu_matvec_blocks(&a, l->moe_in, 0);
         CALL(c, model_kernels, K_moe_in, groups * MATVEC_GRAIN, struct moe_in_args, .products = a, .route = route,
              .arrived = f->step_at + offsetof(struct gpu_step, arrived), .n_group = groups);
         return;
