@@ -1,6 +1,6 @@
 /* session.c - one timeline: arenas, plan, prompt in groups of 64, decode, marks. Nothing is allocated after session_open. */
-#include "model/forward.h"
-#include "model/model_impl.h"
+#include "model/session_impl.h"
+
 #include "model/ngram.h"
 
 #include <assert.h>
@@ -8,30 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct session {
-    model *m;
-    struct session_params p;
-    /* recurrent: what a mark copies. kv: one per layer, indexed by position, so going back needs no copy. scratch: dead between steps.
-     * shared: what the host writes for every step. blocks: layer blocks, here and where kernels read them. */
-    struct gpu_mem recurrent, *kv, scratch, shared, blocks; /* kv [n_layer] */
-    void *host_blocks;
-    float *logits;             /* [max_logits, n_vocab] on the host; on the cpu the very memory that the head writes */
-    float *work;               /* cpu: working memory of the threads */
-    size_t work_bytes;
-    struct forward f;
-    struct layer_state *state; /* [n_layer] */
-    gpu_addr ple_window;
-    int32_t past[MAX_NGRAM];   /* last ids, most recent first */
-    struct gpu_cmd prefill, decode, head;
-    uint32_t prefill_rows, head_row0, head_rows; /* what the lists are recorded for; 0: nothing */
-    size_t n_past;             /* positions in the caches */
-    int32_t pending[GDN_CHUNK];
-    uint32_t n_pending;        /* prompt ids that wait for a whole group */
-    bool have_logits;
-    float *tap;
-};
-
-static bool on_device(const model *m) { return gpu_backend_of(m->gpu) != GPU_CPU; }
 static bool on_matrix(const model *m, const struct session_params *p) { return on_device(m) && !p->precise && gpu_info_of(m->gpu)->matrix; }
 
 /* Rows of a prefill step: a device needs many to read every expert's weights once for several of them */
@@ -61,11 +37,29 @@ static void place_kv(const model *m, const struct session_params *p, struct aren
 {
     if (!m->shape.is_qsa[il])
         return;
-    size_t half = qsa_kv_bytes(&f->qsa, p->n_ctx, f->kv_f32) / 2;
+    size_t half = qsa_kv_bytes(&f->qsa, p->n_ctx, f->kv_type) / 2;
     state->k = ADDR(arena_take(kv, half, 1));
     state->v = ADDR(arena_take(kv, half, 1));
     if (m->shape.ratio[il])
         state->pooled = ADDR(arena_take(kv, qsa_pooled_bytes(&f->qsa, p->n_ctx), 1));
+    if (m->shape.ratio[il] && f->qsa.form.keep_raw)
+        state->raw = ADDR(arena_take(kv, qsa_raw_bytes(&f->qsa, p->n_ctx), 1));
+}
+
+/* The type of the K/V cache, and how a layer computes */
+static uint32_t kv_type_of(const struct session_params *p)
+{
+    static const uint32_t type[] = { [KV_F16] = QSA_KV_F16, [KV_F32] = QSA_KV_F32, [KV_Q8_0] = QSA_KV_Q8_0 };
+    return p->precise ? QSA_KV_F32 : type[p->kv];
+}
+static struct qsa_form form_of(const struct session_params *p)
+{
+    return (struct qsa_form){ .no_gather = p->no_gather, .no_union = p->no_union, .keep_raw = p->no_pooled_cache || p->pooled_max_tokens,
+                              .pooled_max_tokens = p->no_pooled_cache ? 0 : p->pooled_max_tokens };
+}
+static void init_forward(struct forward *f, const model *m, const struct session_params *p)
+{
+    forward_init(f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), kv_type_of(p), form_of(p), on_device(m), on_matrix(m, p));
 }
 
 /* Everything that is known before allocating. */
@@ -80,7 +74,7 @@ static void size_session(struct sizes *z, const model *m, const struct session_p
     struct layer_state state[MAX_LAYER];
     gpu_addr ple_window = 0;
     memset(z, 0, sizeof *z);
-    forward_init(&z->f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), p->precise || p->kv == KV_F32, on_device(m), on_matrix(m, p));
+    init_forward(&z->f, m, p);
     place_recurrent(m, &z->recurrent, state, &ple_window, &z->f);
     for (uint32_t il = 0; il < m->shape.n_layer; il++) {
         struct arena kv = { 0 };
@@ -96,23 +90,30 @@ static void size_session(struct sizes *z, const model *m, const struct session_p
     z->logits = on_device(m) ? (size_t)z->f.max_logits * m->shape.n_vocab * sizeof(float) : 0;
 }
 
+const char *kv_type_name(const struct session_params *p)
+{
+    static const char *const name[] = { [QSA_KV_F16] = "f16", [QSA_KV_F32] = "f32", [QSA_KV_Q8_0] = "q8_0" };
+    return name[kv_type_of(p)];
+}
+
 void session_plan(const model *m, const struct session_params *p, struct plan *plan)
 {
     struct sizes z;
     const struct shape *s = &m->shape;
-    bool f32 = p->precise || p->kv == KV_F32;
     size_session(&z, m, p);
     uint32_t n_pooled = 0;
     for (uint32_t il = 0; il < s->n_layer; il++)
         n_pooled += s->is_qsa[il] && s->ratio[il];
-    size_t pooled = n_pooled * qsa_pooled_bytes(&z.f.qsa, p->n_ctx), conv = (size_t)(s->conv_taps - 1) * gdn_width(&z.f.gdn) * sizeof(float);
+    size_t pooled = n_pooled * qsa_pooled_bytes(&z.f.qsa, p->n_ctx), raw = n_pooled * qsa_raw_bytes(&z.f.qsa, p->n_ctx), conv = (size_t)(s->conv_taps - 1) * gdn_width(&z.f.gdn) * sizeof(float);
     size_t gdn = s->n_gdn * (gdn_state_floats(&z.f.gdn) * sizeof(float) - conv);
     plan_add(plan, "model: decoded vectors", m->vectors.capacity, "vectors that are not aligned f32 in the file");
     if (on_device(m))
         plan_add(plan, "model: device weights", m->upload.total, "%u blocks, %u matrices of types without a kernel", m->upload.n_block, m->upload.n_decoded);
-    plan_add(plan, "session: K/V", z.kv == SIZE_MAX ? SIZE_MAX : z.kv - pooled, "%u layers x %zu positions, %s", s->n_qsa, p->n_ctx,
-             f32 ? "f32" : "f16");
+    plan_add(plan, "session: K/V", z.kv == SIZE_MAX ? SIZE_MAX : z.kv - pooled - raw, "%u layers x %zu positions, %s", s->n_qsa, p->n_ctx,
+             kv_type_name(p));
     plan_add(plan, "session: pooled keys", pooled, "%u layers x %u blocks x %u, f32", n_pooled, z.f.cap_blocks, s->idx_dim);
+    if (raw)
+        plan_add(plan, "session: raw index keys", raw, "%u layers x %zu positions x %u, f32", n_pooled, p->n_ctx, s->idx_dim);
     plan_add(plan, "session: GDN state", gdn, "%u layers x %u heads x %u x %u, f32", s->n_gdn, s->gdn_v_head, s->gdn_dim, s->gdn_dim);
     plan_add(plan, "session: windows", z.recurrent.used - gdn, "short convolutions, n-gram path, index keys of the open block");
     plan_add(plan, "session: scratch", z.m.scratch.used, "ubatch %u", z.f.max_tok);
@@ -206,7 +207,7 @@ static status open_memory(session *s, const struct sizes *z, struct err *e)
     s->logits = z->logits ? pages_alloc(z->logits) : NULL;
     if (!s->state || !s->kv || !s->work || !s->host_blocks || (z->logits && !s->logits))
         return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
-    forward_init(&s->f, &m->shape, model_weights(m), s->p.n_ctx, ubatch_of(m, &s->p), s->p.precise || s->p.kv == KV_F32, on_device(m), on_matrix(m, &s->p));
+    init_forward(&s->f, m, &s->p);
     rec = arena_in(&s->recurrent);
     place_recurrent(m, &rec, s->state, &s->ple_window, &s->f);
     for (uint32_t il = 0; il < m->shape.n_layer; il++) {
@@ -237,10 +238,21 @@ static status open_list(session *s, struct gpu_cmd *c, const struct sizes *z, st
     return OK;
 }
 
+/* What only the cpu does */
+static status check_device(const model *m, const struct session_params *p, struct err *e)
+{
+    const struct qsa_form form = form_of(p);
+    const char *what = form.no_gather ? "--no-gather" : p->no_pooled_cache ? "--no-pooled-cache" : form.keep_raw ? "--pooled-max-tokens"
+                       : kv_type_of(p) == QSA_KV_Q8_0                  ? "--kv q8_0"
+                                                                       : NULL;
+    return on_device(m) && what ? fail(e, ERR_UNSUPPORTED, "%s: found backend %s, in this version only the cpu can do this", what, model_backend(m)) : OK;
+}
+
 status session_open(session **out, model *m, const struct session_params *p, size_t mem_limit, struct err *e)
 {
     if (p->n_ctx == 0 || p->n_ctx > UINT32_MAX / 2)
         return fail(e, ERR_USAGE, "context of %zu positions, expected 1..%u", p->n_ctx, UINT32_MAX / 2);
+    TRY(check_device(m, p, e));
     TRY(check_plan(m, p, mem_limit, e));
     status st = OK;
     session *s = calloc(1, sizeof *s);
@@ -514,7 +526,7 @@ typedef status (*piece_fn)(void *ctx, void *host, gpu_addr at, size_t n_bytes, s
 static status each_piece(session *s, size_t n_past, piece_fn fn, void *ctx, struct err *e)
 {
     const struct shape *sh = &s->m->shape;
-    size_t tile = QSA_BLOCK * (size_t)sh->head_dim * (s->f.kv_f32 ? 4 : 2);
+    size_t tile = qsa_tile_bytes(sh->head_dim, s->f.kv_type);
     size_t head_bytes = qsa_cap_blocks(n_past) * tile, head_stride = s->f.cap_blocks * tile;
     size_t pooled_bytes = n_past / QSA_BLOCK * sh->idx_dim * sizeof(float);
     TRY(fn(ctx, s->past, 0, sizeof s->past, e));
@@ -528,6 +540,8 @@ static status each_piece(session *s, size_t n_past, piece_fn fn, void *ctx, stru
         }
         if (sh->ratio[il] && pooled_bytes)
             TRY(fn(ctx, NULL, st->pooled, pooled_bytes, e));
+        if (st->raw)
+            TRY(fn(ctx, NULL, st->raw, n_past * sh->idx_dim * sizeof(float), e));
     }
     return OK;
 }
