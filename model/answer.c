@@ -271,11 +271,6 @@ status engine_answer_whole(struct engine *en, struct input *in, const struct wat
 
 /* ---- the engine ---- */
 
-static struct session_params session_params_of(const struct options *o, size_t n_ctx)
-{
-    return (struct session_params){ .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
-}
-
 void engine_say_model(const struct options *o, const model *m)
 {
     if (model_is_demo(m))

@@ -1,8 +1,8 @@
 /* cmd_bench.c - throughput with the labels, statistics and field names of llama-bench.
  *
  * A test is ppN (one prompt of N ids) or tgN (N decode steps), at a depth of D ids that were filled before and are not timed. The depth is filled
- * once; every repetition starts from a mark of it. Ids are random from a fixed seed: the same trace in every repetition. One warm-up per
- * test. Not timed: loading, tokenising, sampling. */
+ * once, with ids or with random caches (--fill); every repetition starts from a mark of it. Ids are random from a seed: the same trace in every
+ * repetition. One warm-up per test. Not timed: loading, tokenising, sampling. */
 #include "model/answer.h"
 
 #include <inttypes.h>
@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Repetitions of one test (-r) */
-enum { MAX_REPS = 1000 };
+/* Repetitions of one test (-r); ids evaluated before a random fill, so that the recurrent state is one */
+enum { MAX_REPS = 1000, BEFORE_FILL = 64 };
 
 struct bench {
     const struct options *o;
@@ -91,19 +91,22 @@ static status enter_depth(struct bench *b, uint64_t n_depth, struct err *e)
         longest = MAX(longest, o->b_prompt.v[i]);
     for (size_t i = 0; i < o->b_gen.n; i++)
         longest = MAX(longest, o->b_gen.v[i]);
-    struct session_params p = { .n_ctx = n_depth + longest, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
+    struct session_params p = session_params_of(o, n_depth + longest);
     TRY(session_open(&b->s, b->m, &p, o->mem_limit, e));
     b->ids = calloc(p.n_ctx, sizeof *b->ids);
     b->mark = malloc(session_mark_bytes(b->s));
     if (!b->ids || !b->mark)
         return fail(e, ERR_NOMEM, "%zu ids and a mark of %zu bytes", p.n_ctx, session_mark_bytes(b->s));
-    uint64_t x = 0x9E3779B97F4A7C15u; /* xorshift64: the same trace on every machine */
+    uint64_t x = ((o->sample.seed + 1) * 0x9E3779B97F4A7C15u) | 1; /* xorshift64: the same trace on every machine */
     for (size_t i = 0; i < p.n_ctx; i++) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
         b->ids[i] = (int32_t)((x >> 32) % model_shape(b->m)->n_vocab);
     }
-    for (size_t at = 0, step = 8192; at < n_depth && !*o->stop; at += step)
-        TRY(session_prefill(b->s, b->ids + at, MIN(step, n_depth - at), NULL, NULL, e));
+    uint64_t n_real = o->b_fill == FILL_RANDOM ? MIN(n_depth, (uint64_t)BEFORE_FILL) : n_depth;
+    for (size_t at = 0, step = 8192; at < n_real && !*o->stop; at += step)
+        TRY(session_prefill(b->s, b->ids + at, MIN(step, n_real - at), NULL, NULL, e));
+    if (n_real < n_depth)
+        TRY(session_fill(b->s, n_depth, o->sample.seed, e));
     return session_mark(b->s, b->mark, e);
 }
 
@@ -189,7 +192,8 @@ static void print_json(const struct bench *b, const struct result *r)
     time_t t = time(NULL);
     struct tm tm;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
-    const char *kv = o->precise || o->kv == KV_F32 ? "f32" : "f16";
+    const struct session_params p = session_params_of(o, 1);
+    const char *kv = kv_type_name(&p);
     const char *name = gguf_name(model_gguf(b->m));
     json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:o,s:s,s:I,s:I}", "build_commit", HAYATE_COMMIT, "cpu_info", b->cpu, "gpu_info",
                           b->on_cpu ? "" : model_device(b->m), "backends", b->backend, "model_filename", json_of(name, strlen(name)), "model_type", "qwen4exp", "model_size", (json_int_t)b->bytes, "model_n_params",
@@ -215,6 +219,7 @@ static void print_json(const struct bench *b, const struct result *r)
     json_object_set_new(j, "type_k", json_string(kv));
     json_object_set_new(j, "type_v", json_string(kv));
     json_object_set_new(j, "precise", json_boolean(o->precise));
+    json_object_set_new(j, "fill", json_string(o->b_fill == FILL_RANDOM ? "random" : "prompt"));
     json_object_set_new(j, "test_time", json_string(when));
     mean_dev(ns_of, r->n, &mean, &dev);
     json_object_set_new(j, "avg_ns", json_integer((json_int_t)mean));
@@ -236,7 +241,7 @@ static void print_md(const struct bench *b, const struct result *r)
     mean_dev(r->rate, r->n, &avg, &dev);
     int n = snprintf(test, sizeof test, r->n_prompt ? "pp%" PRIu64 : "tg%" PRIu64, r->n_prompt ? r->n_prompt : r->n_gen);
     if (r->n_depth)
-        snprintf(test + n, sizeof test - (size_t)n, " @ d%" PRIu64, r->n_depth);
+        snprintf(test + n, sizeof test - (size_t)n, " @ d%" PRIu64 "%s", r->n_depth, b->o->b_fill == FILL_RANDOM ? " random" : "");
     snprintf(speed, sizeof speed, "%.2f ± %.2f", avg, dev);
     printf("| qwen4exp | %10s | %9.2f B | %-7s |", b->size, (double)b->params / 1e9, b->backend);
     if (b->on_cpu)

@@ -106,6 +106,10 @@ size_t session_state_bytes(session *s, size_t n_past);
 status session_save(session *s, session_put_fn put, void *ctx, struct err *e);
 status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, struct err *e);
 
+/* For measuring: takes s to n_past positions (not below where it stands) whose K, V and pooled keys are random numbers of the size real ones have, a
+ * function of the seed; recurrent state and windows stay what they are. The logits are those of before. ERR_USAGE: beyond the context. */
+status session_fill(session *s, size_t n_past, uint64_t seed, struct err *e);
+
 /* Runs the last recorded step again, call by call, and reports each call's row and seconds in order. The session's state is spoilt by it: return
  * to a mark or reset. decode: the step of session_decode, else of session_prefill; nothing is reported when there was none. */
 typedef void (*session_profile_fn)(void *ctx, const char *row, double seconds);

@@ -102,6 +102,9 @@ static const struct row table[] = {
     { "-p --n-prompt", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_prompt), 0, BIG, .def = "512", .help = "prompt lengths; 0 drops the test" },
     { "-n --n-gen", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_gen), 0, BIG, .def = "128", .help = "generated tokens; 0 drops the test" },
     { "-d --n-depth", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_depth), 0, BIG, .def = "0", .help = "tokens already in the context, not timed" },
+    { "--fill", "KIND", ON(BENCH), G_WHAT, CHOICE, AT(b_fill), .choices = "prompt random", .def = "prompt",
+      .help = "how the depth is filled: prompt evaluates that many tokens, random writes random keys and values, which takes seconds" },
+    { "-s --seed", "N", ON(BENCH), G_WHAT, UINT64, AT(sample.seed), .def = "0", .help = "start of the random tokens and of --fill random" },
     { "-r --repetitions", "N", ON(BENCH), G_WHAT, UINT32, AT(b_reps), 1, 1000, .def = "5", .help = "timed runs of each test, after one warm-up" },
     { "--profile", NULL, ON(BENCH), G_WHAT, FLAG, AT(profile), .help = "time per kernel row of the last step, on stderr" },
 
@@ -130,9 +133,15 @@ static const struct row table[] = {
     { "-c --ctx-size", "N", ON(EVAL), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "512", .help = "chunk of --ppl" },
     { "-ub --ubatch-size", "N", ENGINE, G_SPEED, UINT32, AT(n_ubatch), 1, 65536, .def = "512, on a GPU 2048", .help = "prompt tokens per step" },
     { "-t --threads", "N", ENGINE | ON(SELFTEST), G_SPEED, UINT32, AT(n_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
-    { "--kv", "TYPE", ENGINE, G_SPEED, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
-    { "-ctk --cache-type-k", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
-    { "-ctv --cache-type-v", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
+    { "--kv", "TYPE", ENGINE, G_SPEED, CACHE, AT(kv), .choices = "f16 f32 q8_0", .def = "f16", .help = "type of the K/V cache: f16, f32 or q8_0 (cpu)" },
+    { "-ctk --cache-type-k", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32 q8_0" },
+    { "-ctv --cache-type-v", "TYPE", ENGINE, G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32 q8_0" },
+    { "--no-gather", NULL, ENGINE, G_SPEED, FLAG, AT(no_gather), .help = "for comparison: attention over the whole cache with a mask (cpu)" },
+    { "--no-union", NULL, ENGINE, G_SPEED, FLAG, AT(no_union), .help = "for comparison: every prompt token reads its own blocks" },
+    { "--no-pooled-cache", NULL, ENGINE, G_SPEED, FLAG, AT(no_pooled_cache),
+      .help = "for comparison: keep all raw index keys and pool them again in every step (cpu)" },
+    { "--pooled-max-tokens", "N", ENGINE, G_SPEED, UINT32, AT(pooled_max_tokens), 1, 65536, .def = "never",
+      .help = "for comparison: the same in steps of more than N tokens (cpu)" },
     { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
     { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
     { "--prefix-cache", "DIR", ASK, G_SPEED, PATH, AT(prefix_dir),
@@ -182,11 +191,7 @@ static const struct row table[] = {
     NOT_YET("--spec-type", "TYPE", ANY),
     NOT_YET("--spec-draft-n-max", "N", ANY),
     NOT_YET("--draft-dense", NULL, ANY),
-    NOT_YET("--no-pooled-cache", NULL, ANY),
-    NOT_YET("--pooled-max-tokens", "N", ANY),
-    NOT_YET("--no-gather", NULL, ANY),
     NOT_YET("--no-block-topk", NULL, ANY),
-    NOT_YET("--no-union", NULL, ANY),
     NOT_YET("--no-graph", NULL, ANY),
     NOT_YET("--no-fuse", NULL, ANY),
     NOT_YET("--profile", NULL, ~ON(BENCH)),
@@ -200,7 +205,6 @@ static const struct row table[] = {
     NOT_YET("--parallel", "N", ANY),
     NOT_YET("--shard", "K/N", ANY),
     NOT_YET("--ledger", NULL, ANY),
-    NOT_YET("--fill", "KIND", ANY),
     NOT_YET("--trace", "FILE", ANY),
     NOT_YET("-f --file", "TEXT", ON(BENCH)),
 };
@@ -484,6 +488,8 @@ static status take(struct parser *p, const struct row *r, const char *name, cons
             o->long_mode = (enum long_mode)choice;
         else if (r->at == AT(backend))
             o->backend = (enum backend)choice;
+        else if (r->at == AT(b_fill))
+            o->b_fill = choice ? FILL_RANDOM : FILL_PROMPT;
         else if (r->at == AT(b_out))
             o->b_out = choice ? OUT_JSONL : OUT_MD;
         return OK; /* the others have one value that does anything */
@@ -513,7 +519,7 @@ static status check(struct parser *p, struct err *e)
     struct options *o = p->o;
     const char *name = commands[o->command].name;
     if (o->precise && p->have_kv && o->kv != KV_F32)
-        return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found f16");
+        return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found %s", o->kv == KV_F16 ? "f16" : "q8_0");
     switch (o->command) {
     case CMD_BATCH:
         if (!o->out_dir && !o->jsonl_path)
@@ -759,7 +765,7 @@ static void help_options(FILE *out, enum command c)
     }
     help_names(out, c, NOTHING, "Accepted without effect, for users of llama.cpp:");
     if (c != CMD_SPLIT && c != CMD_TOKENIZE && c != CMD_SELFTEST)
-        help_names(out, c, LATER, "Not in this version, and refused by name: --backend hip, --draft N|auto, --kv q8_0,");
+        help_names(out, c, LATER, "Not in this version, and refused by name: --backend hip, --draft N|auto,");
 }
 
 void options_help(FILE *out, enum command c)

@@ -39,6 +39,8 @@ struct options {
     uint32_t n_threads;          /* -t; 0: default */
     enum kv_type kv;
     bool precise;
+    bool no_gather, no_union, no_pooled_cache; /* for comparison: see struct session_params */
+    uint32_t pooled_max_tokens;
     const char *prefix_dir;      /* --prefix-cache; NULL: none */
     size_t prefix_max;           /* bytes kept there; 0: default */
     size_t mem_limit;            /* bytes; 0: free memory of the machine */
@@ -56,6 +58,7 @@ struct options {
     bool force, progress;
     /* bench */
     struct uint_list b_prompt, b_gen, b_depth;
+    enum { FILL_PROMPT, FILL_RANDOM } b_fill; /* how the depth comes about */
     uint32_t b_reps;
     bool profile;                /* time per kernel row */
     enum { OUT_MD, OUT_JSONL } b_out;
@@ -86,6 +89,9 @@ int cmd_eval(const struct options *o);
 int cmd_bench(const struct options *o);
 int cmd_selftest(const struct options *o);
 int cmd_split(const struct options *o); /* files[0] -> files[1] */
+
+/* The session that the command line asks for, with n_ctx positions. (model/open_model.c) */
+struct session_params session_params_of(const struct options *o, size_t n_ctx);
 
 /* Opens the model of the command line and copies its weights where the backend wants them, with progress on stderr. That may take long, and a signal
  * does not wait for it: it ends the program, or while weights are copied this function, with an error and *o->stop set. (model/open_model.c) */
