@@ -144,6 +144,10 @@ static const struct row table[] = {
       .help = "for comparison: the same in steps of more than N tokens (cpu)" },
     { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
     { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
+    { "--save-state", "FILE", ON(RUN), G_SPEED, PATH, AT(save_state),
+      .help = "keep what the prompt computes in FILE, before the answer begins" },
+    { "--load-state", "FILE", ON(RUN), G_SPEED, PATH, AT(load_state),
+      .help = "take that from FILE instead of computing it; the same prompt, model and options, or it is refused" },
     { "--prefix-cache", "DIR", ASK, G_SPEED, PATH, AT(prefix_dir),
       .help = "keep what the instruction computes in DIR, for the next start" },
     { "--prefix-cache-max", "SIZE", ASK, G_SPEED, BYTES, AT(prefix_max), .def = "2G",
@@ -200,8 +204,6 @@ static const struct row table[] = {
     NOT_YET("--needle", "LEN,..", ANY),
     NOT_YET("--compare", "BACKEND", ANY),
     NOT_YET("--reasoning-budget", "N", ANY),
-    NOT_YET("--save-state", "FILE", ANY),
-    NOT_YET("--load-state", "FILE", ANY),
     NOT_YET("--parallel", "N", ANY),
     NOT_YET("--shard", "K/N", ANY),
     NOT_YET("--ledger", NULL, ANY),
@@ -535,6 +537,11 @@ static status check(struct parser *p, struct err *e)
     case CMD_RUN:
         if (o->raw && (o->system || o->reasoning))
             return fail(e, ERR_USAGE, "--raw: has no chat template, so %s has no place", o->system ? "--system" : "--reasoning on");
+        if ((o->save_state || o->load_state) && o->n_files > 1)
+            return fail(e, ERR_USAGE, "%s: holds one prompt, found %zu inputs", o->save_state ? "--save-state" : "--load-state", o->n_files);
+        if ((o->save_state || o->load_state) && (o->long_mode == LONG_SPLIT || o->print_prompt))
+            return fail(e, ERR_USAGE, "%s: holds one prompt, found %s", o->save_state ? "--save-state" : "--load-state",
+                        o->print_prompt ? "--print-prompt" : "--long split");
         if (o->prefix_max && !o->prefix_dir)
             return fail(e, ERR_USAGE, "--prefix-cache-max: only with --prefix-cache");
         if (o->parse_special && !o->raw)

@@ -41,6 +41,7 @@ struct options {
     bool precise;
     bool no_gather, no_union, no_pooled_cache; /* for comparison: see struct session_params */
     uint32_t pooled_max_tokens;
+    const char *load_state, *save_state; /* files; NULL: none */
     const char *prefix_dir;      /* --prefix-cache; NULL: none */
     size_t prefix_max;           /* bytes kept there; 0: default */
     size_t mem_limit;            /* bytes; 0: free memory of the machine */
