@@ -59,6 +59,7 @@ tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
 	tests/long.sh $(B)/hayate $(LONG_$(MODE))
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/state.sh $(B)/hayate
 	tests/vulkan.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 
 asan:                        ## the tests under the address and undefined-behaviour sanitizers

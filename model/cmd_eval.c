@@ -1,8 +1,9 @@
-/* cmd_eval.c - is the engine right? Golden values with the tolerance that applies, and perplexity.
+/* cmd_eval.c - is the engine right? Golden values with the tolerance that applies, perplexity, and (eval_needle.c) needles.
  *
  * A golden file (GOLD1) holds ids, the nll of every next id, arg-max and gap per position and full logits of some rows; a GLAY1 file holds the wide
  * residual after every layer at the last position of the set with the same name. Both are little-endian. */
 #include "model/answer.h"
+#include "model/eval.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -97,8 +98,7 @@ static status golden_open(struct golden *g, const char *path, struct err *e)
     return OK;
 }
 
-/* -log p(next) of a row, and its largest logit */
-static double row_nll(const float *x, size_t n_vocab, int32_t next, int32_t *argmax)
+double eval_nll(const float *x, size_t n_vocab, int32_t next, int32_t *argmax)
 {
     size_t best = 0;
     double sum = 1; /* the best one itself */
@@ -147,7 +147,7 @@ static status compare_rows(void *ctx, size_t pos, size_t n_rows, const float *lo
         TRY(model_check_logits(c->m, x, e));
         size_t p = pos + r;
         int32_t best, next = p + 1 < g->n_tok ? g->ids[p + 1] : g->ids[p];
-        double nll = row_nll(x, g->n_vocab, next, &best), d;
+        double nll = eval_nll(x, g->n_vocab, next, &best), d;
         c->n_equal += best == g->argmax[p];
         if ((double)g->gap[p] > c->rule->gap) {
             c->n_counted++;
@@ -340,7 +340,7 @@ static status ppl_rows(void *ctx, size_t pos, size_t n_rows, const float *logits
         int32_t best;
         if (pos + r < p->from || pos + r + 1 >= p->n_ctx)
             continue;
-        double nll = row_nll(logits + r * p->n_vocab, p->n_vocab, p->ids[pos + r + 1], &best);
+        double nll = eval_nll(logits + r * p->n_vocab, p->n_vocab, p->ids[pos + r + 1], &best);
         p->sum += nll;
         p->sum_sq += nll * nll;
         p->n_scored++;
@@ -430,6 +430,8 @@ int cmd_eval(const struct options *o)
         code = eval_golden(o, m);
     if (o->ppl_path || o->ids_path)
         code = eval_ppl(o, m);
+    if (o->needle.n && eval_needle(o, m, &e) != OK)
+        code = complain(o, &e);
     model_close(m);
     if (*o->stop)
         return 128 + *o->stop;

@@ -112,6 +112,10 @@ static const struct row table[] = {
     { "--ppl", "TEXT", ON(EVAL), G_WHAT, PPL, AT(ppl_path), .help = "perplexity of a file in chunks of -c (512), the second half of each scored" },
     { "--ids", "F.gold", ON(EVAL), G_WHAT, PATH, AT(ids_path), .help = "perplexity of the ids in a golden file" },
 
+    { "--needle", "LEN,..", ON(EVAL), G_WHAT, LIST, AT(needle), 128, 1 << 20,
+      .help = "16 access codes hidden in texts of LEN tokens, made of FILEs or of a built-in page: how many the answer states, and their mean nll" },
+    { "-s --seed", "N", ON(EVAL), G_WHAT, UINT64, AT(sample.seed), .def = "0", .help = "start of the random texts of --needle" },
+
     { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = "auto cpu vulkan hip", .def = "auto: a GPU that Vulkan finds, else cpu",
       .help = "auto, cpu, vulkan or hip" },
     { "-dev --device", "N", ON(SELFTEST), G_WHAT, UINT32, AT(device), 0, 1023, .def = "0", .help = "device of the backend, as info --devices counts" },
@@ -201,7 +205,6 @@ static const struct row table[] = {
     NOT_YET("--profile", NULL, ~ON(BENCH)),
     NOT_YET("--devices", NULL, ~ON(INFO)),
     NOT_YET("--kernels", NULL, ~ON(INFO)),
-    NOT_YET("--needle", "LEN,..", ANY),
     NOT_YET("--compare", "BACKEND", ANY),
     NOT_YET("--reasoning-budget", "N", ANY),
     NOT_YET("--parallel", "N", ANY),
@@ -220,7 +223,7 @@ static const struct {
     [CMD_BATCH] = { "batch", false, "hayate batch [-m MODEL] (-o DIR | --jsonl FILE) FILE|DIR|@LIST...",
                     "answers to many files with one load; a second start continues" },
     [CMD_BENCH] = { "bench", false, "hayate bench [-m MODEL] [-p N,..] [-n N,..] [-d N,..]", "measure speed, labelled like llama-bench" },
-    [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --ids F.gold)", "golden values and perplexity" },
+    [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --ids F.gold | --needle LEN,.. [FILE...])", "golden values, perplexity, needles" },
     [CMD_INFO] = { "info", false, "hayate info [-m MODEL] [--plan]", "what is in a file, and what memory a run takes" },
     [CMD_TOKENIZE] = { "tokenize", false, "hayate tokenize [-m MODEL] [--ids|--text] [FILE]", "text to token ids and back" },
     [CMD_SPLIT] = { "split", false, "hayate split IN.gguf OUT.gguf", "write a joined n-gram table as one tensor per head" },
@@ -386,7 +389,7 @@ static status parse_list(const struct row *r, const char *name, const char *text
     for (const char *p = text;; p++) {
         size_t n = strcspn(p, ",");
         uint64_t x;
-        if (!whole_number(p, n, &x) || (double)x > r->hi)
+        if (!whole_number(p, n, &x) || (double)x < r->lo || (double)x > r->hi)
             return fail(e, ERR_USAGE, "%s: '%s' is not a list of numbers, expected 512 or 512,1024", name, text);
         if (out->n == MAX_LIST)
             return fail(e, ERR_USAGE, "%s: more than %d numbers", name, MAX_LIST);
@@ -413,7 +416,7 @@ static status parse_choice(const struct row *r, const char *name, const char *te
 struct parser {
     struct options *o;
     bool have_model, have_kv;
-    size_t n_list[3]; /* how many times -p, -n, -d of bench were given */
+    size_t n_list[4]; /* how many times -p, -n, -d of bench and --needle were given */
 };
 
 static status take(struct parser *p, const struct row *r, const char *name, const char *arg, struct err *e)
@@ -468,7 +471,7 @@ static status take(struct parser *p, const struct row *r, const char *name, cons
         return parse_bytes(name, arg, at, e);
     case LIST: {
         struct uint_list *l = at;
-        size_t *seen = &p->n_list[l == &o->b_prompt ? 0 : l == &o->b_gen ? 1 : 2];
+        size_t *seen = &p->n_list[l == &o->b_prompt ? 0 : l == &o->b_gen ? 1 : l == &o->b_depth ? 2 : 3];
         if ((*seen)++ == 0)
             l->n = 0; /* the first one replaces the default, more add to it */
         return parse_list(r, name, arg, l, e);
@@ -556,8 +559,8 @@ static status check(struct parser *p, struct err *e)
             o->n_files = 0;
         }
         o->ppl |= o->ids_path != NULL;
-        if ((o->n_golden > 0) == o->ppl)
-            return fail(e, ERR_USAGE, "eval: expected one of --golden FILE..., --ppl TEXT and --ids F.gold");
+        if ((o->n_golden > 0) + o->ppl + (o->needle.n > 0) != 1)
+            return fail(e, ERR_USAGE, "eval: expected one of --golden FILE..., --ppl TEXT, --ids F.gold and --needle LEN,..");
         if (o->ppl && (o->ppl_path != NULL) == (o->ids_path != NULL))
             return fail(e, ERR_USAGE, "eval: perplexity of what? expected --ppl TEXT or --ids F.gold");
         break;
@@ -580,7 +583,7 @@ static status check(struct parser *p, struct err *e)
     default:
         break;
     }
-    if ((o->command == CMD_BENCH || o->command == CMD_INFO || o->command == CMD_EVAL) && o->n_files > 0)
+    if ((o->command == CMD_BENCH || o->command == CMD_INFO || (o->command == CMD_EVAL && !o->needle.n)) && o->n_files > 0)
         return fail(e, ERR_USAGE, "%s: does not take the argument '%s'; a model is given with -m", name, o->files[0]);
     return OK;
 }

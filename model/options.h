@@ -68,6 +68,7 @@ struct options {
     size_t n_golden;
     bool ppl;                    /* of ppl_path, or of the ids of ids_path */
     const char *ppl_path, *ids_path;
+    struct uint_list needle;     /* lengths; the texts are made of files */
     /* info, tokenize */
     bool plan, tensors, keys, devices, kernels, ids_only, as_text;
     /* selftest; files are names of rows, its seed is that of sample */
