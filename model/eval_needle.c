@@ -38,7 +38,7 @@ struct needle {
     session *s;
     void *mark;
     const struct hay *hay;
-    uint64_t x; /* xorshift64 */
+    uint64_t x; /* splitmix64 */
     char sentence[128], question[128], code[16];
     size_t n_told;  /* bytes of the sentence before the code and the space in front of it */
     double nll;     /* summed */
@@ -47,8 +47,10 @@ struct needle {
 
 static uint32_t draw(struct needle *t, size_t n)
 {
-    t->x ^= t->x << 13, t->x ^= t->x >> 7, t->x ^= t->x << 17;
-    return (uint32_t)((t->x * 0x2545F4914F6CDD1Du >> 33) % n);
+    uint64_t z = t->x += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return (uint32_t)((z ^ z >> 31) % n);
 }
 
 static status count(model *m, struct str text, size_t *n, struct err *e)
@@ -82,10 +84,7 @@ static struct str str_of(const char *z) { return (struct str){ z, strlen(z) }; }
 static void new_needle(struct needle *t)
 {
     const char *a = which[draw(t, COUNT_OF(which))], *b = thing[draw(t, COUNT_OF(thing))];
-    if (draw(t, 10) < 3)
-        snprintf(t->code, sizeof t->code, "%04u", draw(t, 10000));
-    else
-        snprintf(t->code, sizeof t->code, "%s", word[draw(t, COUNT_OF(word))]);
+    snprintf(t->code, sizeof t->code, "%s", word[draw(t, COUNT_OF(word))]);
     t->n_told = (size_t)snprintf(t->sentence, sizeof t->sentence, "The access code for the %s %s is", a, b);
     snprintf(t->sentence + t->n_told, sizeof t->sentence - t->n_told, " %s.", t->code);
     snprintf(t->question, sizeof t->question, "What is the access code for the %s %s?", a, b);
@@ -203,7 +202,7 @@ static void print(const struct options *o, const struct needle *t, uint64_t n_to
 
 static status run_length(const struct options *o, model *m, const struct hay *hay, uint64_t n_tok, struct err *e)
 {
-    struct needle t = { .m = m, .hay = hay, .x = ((o->sample.seed + n_tok) * 0x9E3779B97F4A7C15u) | 1 };
+    struct needle t = { .m = m, .hay = hay, .x = (o->sample.seed << 32) + n_tok };
     struct session_params p = session_params_of(o, n_tok + 2 * ANSWER_MOST);
     status st = session_open(&t.s, m, &p, o->mem_limit, e);
     if (st == OK && !(t.mark = malloc(session_mark_bytes(t.s))))
