@@ -116,6 +116,7 @@ $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 # .incbin is invisible to -MMD
 $(B)/model/demo.o: CC_ALL += $(if $(DEMO),-DDEMO_FILE='"$(DEMO)"')
 $(B)/model/demo.o: $(DEMO)
+$(B)/model/eval_needle.o: tests/data/sample-page.txt
 # Kernels in the binary: the assembler file changes when one comes or goes, its object also when one changes
 $(B)/kernels_bin/embed.o: $(B)/kernels_bin/embed.s $(KERNEL_FILES)
 	$(CC) -c $< -o $@

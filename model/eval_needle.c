@@ -15,9 +15,11 @@ enum { ASKED = 16, ANSWER_MOST = 32 };
 
 __asm__(".section .rodata\n"
         "hayate_page: .incbin \"tests/data/sample-page.txt\"\n"
-        "hayate_page_end: .byte 0\n"
+        ".balign 8\n"
+        "hayate_page_bytes: .quad . - hayate_page\n"
         ".previous\n");
-extern const char hayate_page[], hayate_page_end[];
+extern const char hayate_page[];
+extern const uint64_t hayate_page_bytes; /* up to 7 zero bytes at the end included */
 
 static const char *const which[] = { "red", "blue", "iron", "copper", "silver", "golden", "upper", "lower", "quiet", "bright", "hidden", "large" };
 static const char *const thing[] = { "gate", "vault", "lamp", "bridge", "tower", "garden", "harbor", "library", "mirror", "station", "cellar", "market" };
@@ -228,7 +230,7 @@ status eval_needle(const struct options *o, model *m, struct err *e)
             st = add_lines(m, &hay, all, e);
     }
     if (st == OK && o->n_files == 0)
-        st = add_lines(m, &hay, (struct str){ hayate_page, (size_t)(hayate_page_end - hayate_page) }, e);
+        st = add_lines(m, &hay, (struct str){ hayate_page, strnlen(hayate_page, hayate_page_bytes) }, e);
     if (st == OK && hay.n == 0)
         st = fail(e, ERR_INPUT, "%s: no line of text", o->files[0]);
     for (size_t i = 0; i < o->needle.n && st == OK && !*o->stop; i++)

@@ -110,8 +110,8 @@ status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, st
  * function of the seed; recurrent state and windows stay what they are. The logits are those of before. ERR_USAGE: beyond the context. */
 status session_fill(session *s, size_t n_past, uint64_t seed, struct err *e);
 
-/* Runs the last recorded step again, call by call, and reports each call's row and seconds in order. The session's state is spoilt by it: return
- * to a mark or reset. decode: the step of session_decode, else of session_prefill; nothing is reported when there was none. */
+/* Runs the last recorded step again, call by call, and reports each call's row and seconds in order; it must have been the session's last step. The
+ * session's state is spoilt by it: return to a mark or reset. decode: the step of session_decode, else of session_prefill; nothing is reported when there was none. */
 typedef void (*session_profile_fn)(void *ctx, const char *row, double seconds);
 status session_profile(session *s, bool decode, session_profile_fn fn, void *ctx, struct err *e);
 

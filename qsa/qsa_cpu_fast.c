@@ -197,6 +197,7 @@ static void attend_rows(const struct qsa_attend_args *a, uint32_t t0, uint32_t n
     float scale = 1.0f / sqrtf((float)dim), *k_buf = scratch->f, *v_buf = k_buf + QSA_BLOCK * dim, *memory = v_buf + QSA_BLOCK * dim;
     size_t each = (size_t)G * (3 * (size_t)dim + QSA_BLOCK + 2);
     struct walker row[QSA_UNION_ROWS];
+    uint32_t n_seen = (AT(const struct gpu_step, a->step)->pos + t0 + QSA_BLOCK) / QSA_BLOCK; /* blocks of row t0, the open one included */
     assert(scratch->n >= 2 * QSA_BLOCK * (size_t)dim + n_row * each);
     for (uint32_t r = 0; r < n_row; r++)
         walker_start(&row[r], a, b, t0 + r, j, memory + r * each);
@@ -204,7 +205,7 @@ static void attend_rows(const struct qsa_attend_args *a, uint32_t t0, uint32_t n
         uint32_t live[QSA_UNION_ROWS], next = NO_BLOCK;
         for (uint32_t r = 0; r < n_row; r++)
             next = MIN(next, next_block(&row[r]));
-        if (masked ? block == row[0].complete + (row[0].n_open > 0) : next == NO_BLOCK)
+        if (masked ? block == n_seen : next == NO_BLOCK)
             break;
         block = masked ? block : next;
         const float *k = tile_f32(b, b->k, j, block, false, k_buf);
