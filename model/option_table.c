@@ -223,7 +223,7 @@ static const struct {
     [CMD_BATCH] = { "batch", false, "hayate batch [-m MODEL] (-o DIR | --jsonl FILE) FILE|DIR|@LIST...",
                     "answers to many files with one load; a second start continues" },
     [CMD_BENCH] = { "bench", false, "hayate bench [-m MODEL] [-p N,..] [-n N,..] [-d N,..]", "measure speed, labelled like llama-bench" },
-    [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --ids F.gold | --needle LEN,.. [FILE...])", "golden values, perplexity, needles" },
+    [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --needle LEN,..)", "golden values, perplexity, needles" },
     [CMD_INFO] = { "info", false, "hayate info [-m MODEL] [--plan]", "what is in a file, and what memory a run takes" },
     [CMD_TOKENIZE] = { "tokenize", false, "hayate tokenize [-m MODEL] [--ids|--text] [FILE]", "text to token ids and back" },
     [CMD_SPLIT] = { "split", false, "hayate split IN.gguf OUT.gguf", "write a joined n-gram table as one tensor per head" },

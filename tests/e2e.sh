@@ -457,7 +457,7 @@ run eval -q --needle 200 --json
 [ "$(cat "$dir/out")" = "$(tail -1 "$dir/needle")" ] || bad 'needle: a length depends on the others'
 run eval -q --needle 200 --json LICENSE
 [ "$(cat "$dir/out")" != "$(tail -1 "$dir/needle")" ] || bad 'needle: the file is not used'
-refuse 'needle of nothing' 1 '/dev/null: ' eval --needle 200 /dev/null
+refuse 'needle of nothing' 2 '/dev/null: empty, expected text' eval -q --needle 200 /dev/null
 
 # --- devices, kernels ---
 run info --kernels
