@@ -8,11 +8,13 @@ DEMO   ?= tests/models/tiny-man.gguf
 
 DEV   := libxxhash-dev libutf8proc-dev libjansson-dev libvulkan-dev
 KERNELS := glslc spirv-tools clang-19 lld-19
-CHECK := $(DEV) zstd jq cppcheck shellcheck clang libclang-rt-14-dev mesa-vulkan-drivers vulkan-validationlayers
+CHECK := $(DEV) zstd jq python3-jsonschema cppcheck shellcheck clang libclang-rt-14-dev mesa-vulkan-drivers vulkan-validationlayers \
+           mandoc zsh bash-completion parallel git xxhash
 
 WARN        := -Wno-psabi -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wmissing-prototypes -Wvla -Wundef
 OPT_release := -O2 -g
 OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPT_twin    := -O2 -s -DCUDA_TWIN
 LIBS        := -lxxhash -lutf8proc -ljansson -lpthread -ldl -lm
 CC_ALL      := $(CC) -std=gnu11 -I. $(WARN) $(OPT_$(MODE)) $(CFLAGS)
 # Contraction is off in the references, so that they compute what they say, and on in the twins.
@@ -30,11 +32,12 @@ ISA_avx2   := -DISA=avx2 -mavx2 -mfma -mf16c
 ISA_avx512 := -DISA=avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprefer-vector-width=512
 
 SRC_FAST := $(wildcard model/*_fast.c qsa/*_fast.c gdn/*_fast.c gpu/*_fast.c)
-SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c gpu/vulkan/*.c kernels_bin/*.c))
+SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c gpu/vulkan/*.c gpu/hip/*.c kernels_bin/*.c))
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/kernels_bin/embed.o $(foreach i,$(ISAS),$(SRC_FAST:%.c=$(B)/%.$(i).o))
 UNIT     := $(patsubst tests/%.c,$(B)/tests/%.ran,$(wildcard tests/unit_*.c tests/prop_*.c))
+FAKE_HIP := $(B)/tests/fake/libamdhip64.so.7 $(B)/tests/fake5/libamdhip64.so.5
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
-KERNEL_FILES := $(wildcard kernels_bin/MANIFEST.tsv kernels_bin/*/*.spv kernels_bin/*/*.co)
+KERNEL_FILES := $(wildcard kernels_bin/MANIFEST.tsv kernels_bin/*/*.spv kernels_bin/*/*.co $(if $(filter twin,$(MODE)),build/cuda/*.cubin))
 # Test models that are shipped as a difference against another one, or packed
 MODELS   := build/models/tiny-zoo.gguf build/models/tiny-lowbit.gguf
 
@@ -53,14 +56,19 @@ check: check-packages        ## the whole test suite, without and with sanitizer
 
 # What `check` runs for one MODE; the long text is shorter (tokens) where all is slow
 LONG_asan := 4000
-tests: $(B)/hayate $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
+tests: $(B)/hayate $(B)/tests/gfx11_sheet $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
+	tests/gfx11_sheet.sh check $(B)/tests/gfx11_sheet
 	tests/golden.sh $(B)/hayate
 	tests/e2e.sh $(B)/hayate
 	tests/long.sh $(B)/hayate $(LONG_$(MODE))
+	tests/system.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/shard.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/state.sh $(B)/hayate
+	tests/bench.sh $(B)/hayate
 	tests/vulkan.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/hip.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 
 asan:                        ## the tests under the address and undefined-behaviour sanitizers
 	$(MAKE) MODE=asan tests
@@ -84,13 +92,50 @@ kernels: build/kernels/ktool ## recompile the GPU kernels whose source changed; 
 	@$(MAKE) --no-print-directory -f kernels_bin/tool/kernels.mk all
 	@kernels_bin/tool/manifest.sh && test ! -f build/kernels/failed
 
+gfx11-model: $(B)/tests/gfx11_model ## the demo model on the interpreter of gfx1151 code objects, against the cpu
+	$<
+
+gfx11-sheet: $(B)/tests/gfx11_sheet ## README's tables of registers and inner loops of the gfx1151 kernels, anew
+	tests/gfx11_sheet.sh write $<
+
 cuda-cubins: build/kernels/rows ## build/cuda/ID.cubin of every kernel, for an NVIDIA GPU of kind sm_90; needs nvcc
 	@$(MAKE) --no-print-directory -k -f kernels_bin/tool/cuda.mk all
 
-install: hayate              ## copy the program to DESTDIR/PREFIX/bin
-	install -D -m 755 build/release/hayate $(DESTDIR)$(PREFIX)/bin/hayate
-uninstall:                   ## remove it from there
-	rm -f $(DESTDIR)$(PREFIX)/bin/hayate
+plot: tests/bench/speed.svg   ## the plot of the README from the results in tests/bench/data; needs gnuplot and jq
+tests/bench/speed.svg: tests/bench/plot.sh $(wildcard tests/bench/data/*.jsonl)
+	@tests/need.sh gnuplot-nox jq
+	tests/bench/plot.sh $@ $(filter %.jsonl,$^)
+
+# The HIP backend on CUDA's driver interface, for tests/cuda-twin.sh on an NVIDIA GPU. Runs on any x86-64 with glibc 2.36; without the demo model.
+CUBINS_twin := $(CURDIR)/build/cuda
+cuda-twin: cuda-cubins       ## build/twin/hayate: a test build with --backend cuda; needs nvcc
+	@$(MAKE) --no-print-directory MODE=twin DEMO= LIBS='-l:libxxhash.a -l:libutf8proc.a -l:libjansson.a -lpthread -lm -ldl' build/twin/hayate
+
+# What belongs to an installed program: source and place of each file. Packages of a distribution set ZSHDIR.
+SHARE  := $(PREFIX)/share
+ZSHDIR ?= $(SHARE)/zsh/site-functions
+INSTALLED := build/share/hayate.1:$(SHARE)/man/man1/hayate.1 build/share/hayate.bash:$(SHARE)/bash-completion/completions/hayate \
+             build/share/_hayate:$(ZSHDIR)/_hayate README.md:$(SHARE)/doc/hayate/README.md LICENSE:$(SHARE)/doc/hayate/LICENSE
+
+install: hayate build/share/hayate.1 build/share/hayate.bash build/share/_hayate ## program, manual page, completions, documents to DESTDIR/PREFIX
+	install -D -m 755 build/release/hayate '$(DESTDIR)$(PREFIX)/bin/hayate'
+	$(foreach f,$(INSTALLED),install -D -m 644 $(word 1,$(subst :, ,$(f))) '$(DESTDIR)$(word 2,$(subst :, ,$(f)))' &&) true
+uninstall:                   ## remove them from there
+	rm -f '$(DESTDIR)$(PREFIX)/bin/hayate'
+	rm -f $(foreach f,$(INSTALLED),'$(DESTDIR)$(word 2,$(subst :, ,$(f)))')
+	-rmdir '$(DESTDIR)$(SHARE)/doc/hayate'
+dist:                        ## build/hayate-VERSION.tar.gz: sources, models and kernels of this commit; builds offline
+	.package/dist.sh
+deb: hayate                  ## build/hayate_VERSION_ARCH.deb, for Debian and Ubuntu
+	@tests/need.sh dpkg-dev
+	.package/deb.sh
+check-package: check-packages ## tarball and package in a clean Debian; root, network and some minutes
+	@tests/need.sh debootstrap lintian dpkg-dev git
+	tests/package.sh
+check-machines: hayate check-packages ## shards on several machines: GNU parallel over ssh, an array job of Slurm; both are started here
+	@tests/need.sh openssh-server openssh-client slurm-wlm munge
+	tests/parallel.sh ./hayate
+	tests/slurm.sh ./hayate
 clean:                       ## remove everything built
 	rm -rf build hayate
 help:                        ## this list
@@ -114,7 +159,7 @@ $(B)/%.$(1).o: %.c $(B)/flags
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 # .incbin is invisible to -MMD
-$(B)/model/demo.o: CC_ALL += $(if $(DEMO),-DDEMO_FILE='"$(DEMO)"')
+$(B)/model/demo.o: private CC_ALL += $(if $(DEMO),-DDEMO_FILE='"$(DEMO)"')
 $(B)/model/demo.o: $(DEMO)
 $(B)/model/eval_needle.o: tests/data/sample-page.txt
 # Kernels in the binary: the assembler file changes when one comes or goes, its object also when one changes
@@ -122,8 +167,17 @@ $(B)/kernels_bin/embed.o: $(B)/kernels_bin/embed.s $(KERNEL_FILES)
 	$(CC) -c $< -o $@
 $(B)/kernels_bin/embed.s: FORCE
 	@mkdir -p $(@D)
-	@kernels_bin/tool/embed.sh > $@.new
+	@kernels_bin/tool/embed.sh $(CUBINS_$(MODE)) > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+build/share/hayate.1: build/release/hayate
+	@mkdir -p $(@D)
+	$< help --man > $@
+build/share/hayate.bash: build/release/hayate
+	@mkdir -p $(@D)
+	$< help --bash > $@
+build/share/_hayate: build/release/hayate
+	@mkdir -p $(@D)
+	$< help --zsh > $@
 build/kernels/rows: build/kernels/ktool
 	@$< rows > $@
 # The kernels once more, for the host: a C++ compiler, because the language looks like C++, but C headers only. Subgroups have 32 items as on a GPU
@@ -137,13 +191,15 @@ $(B)/host/host.a: build/kernels/rows FORCE
 build/kernels/ktool: $(wildcard kernels_bin/tool/*.[ch] gpu/*.h */*_args.h */*_kernels.def)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -I. $(WARN) -O2 $(filter %.c,$^) -o $@ -lxxhash
-# The commit, for --version and the record of a benchmark; rewritten only when it changes
-$(B)/main.o $(B)/model/cmd_bench.o: CC_ALL += -include $(B)/version.h
-$(B)/main.o $(B)/model/cmd_bench.o: $(B)/version.h
+# Version, commit and flags, for --version and the record of a benchmark; rewritten only when it changes
+VERSIONED := $(B)/main.o $(B)/model/bench_record.o $(B)/model/bench_print.o
+$(VERSIONED): private CC_ALL += -include $(B)/version.h
+$(VERSIONED): $(B)/version.h
 $(B)/version.h: FORCE
 	@mkdir -p $(@D)
-	@echo "#define HAYATE_COMMIT \"$$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)\"" > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@known=0; .package/version.sh header > $@.new 2>/dev/null || known=$$?; \
+	 echo '#define HAYATE_FLAGS "$(subst ",,$(CC) -std=gnu11 $(OPT_$(MODE)) $(CFLAGS))"' >> $@.new; \
+	 if { [ $$known != 0 ] && [ -f $@ ]; } || cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(B)/tests/fuzz_%: tests/fuzz_%.c $(OBJ)
 	@mkdir -p $(@D)
@@ -154,6 +210,19 @@ $(B)/tests/%: tests/%.c $(OBJ)
 	@mkdir -p $(@D)
 	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o %.a,$^) -o $@ $(LIBS)
 $(B)/tests/prop_kernels: $(B)/host/host.a
+# The interpreter of gfx1151 code objects
+GFX11_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/gfx11/*.c))
+$(B)/tests/prop_gfx11 $(B)/tests/unit_gfx11 $(B)/tests/gfx11_model $(B)/tests/gfx11_sheet: $(GFX11_OBJ)
+$(B)/tests/gfx11_model: LIBS += -Wl,--wrap=gpu_open_vulkan
+$(B)/tests/prop_gfx11.ran: $(KERNEL_FILES)
+$(B)/tests/unit_gfx11.ran: $(KERNEL_FILES) $(wildcard tests/gfx11/faults/*) kernels_bin/tool/gfx1151.flags
+# A libamdhip64 with the host builds of the kernels
+$(B)/tests/unit_hip.ran: $(FAKE_HIP)
+$(B)/tests/fake/libamdhip64.so.7: FAKE :=
+$(B)/tests/fake5/libamdhip64.so.5: FAKE := -DROCM_5
+$(FAKE_HIP): tests/fake_hip.c tests/fake_hip_api.c tests/fake_hip.h tests/fake_hip_impl.h tests/fake_hip.map kernels_bin/tool/inspect.c gpu/quant.c $(B)/host/host.a
+	@mkdir -p $(@D)
+	$(CC_ALL) $(FAKE) -fPIC -shared -Wl,--version-script=tests/fake_hip.map $(filter %.c %.o %.a,$^) -o $@ -lm
 $(B)/tests/unit_kernels: $(B)/kernels_bin/tool/rows.o $(B)/kernels_bin/tool/inspect.o
 $(B)/tests/unit_kernels.ran: $(KERNEL_FILES) $(wildcard */*.k */*.h gpu/lang/*)
 $(B)/tests/%.ran: $(B)/tests/% $(MODELS)
@@ -174,5 +243,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint fuzz kernels cuda-cubins install uninstall clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint plot fuzz kernels gfx11-model gfx11-sheet cuda-cubins cuda-twin install uninstall dist deb check-package check-machines clean help dev-packages check-packages FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)

@@ -1,17 +1,21 @@
 /* main.c - flags to options, one command, exit code. The only place that reads the environment and that exits. */
+#include "kernels_bin/kernels_bin.h"
 #include "model/guard.h"
 #include "model/option_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
-#define VERSION "0.1.0"
-#ifndef HAYATE_COMMIT
+#ifndef HAYATE_VERSION /* the Makefile knows; for a build without it */
+#define HAYATE_VERSION "unknown"
 #define HAYATE_COMMIT "unknown"
+#define HAYATE_DATE "1970-01-01"
 #endif
 #ifdef __clang__
 #define COMPILER "clang " __clang_version__
@@ -46,6 +50,33 @@ static void hold_streams(void)
             return;
 }
 
+static void help(const struct options *o)
+{
+    switch (o->help_form) {
+    case HELP_MAN:
+        options_man(stdout, HAYATE_VERSION, HAYATE_DATE);
+        return;
+    case HELP_BASH:
+        options_bash(stdout);
+        return;
+    case HELP_ZSH:
+        options_zsh(stdout);
+        return;
+    default:
+        options_help(stdout, o->help_on);
+    }
+}
+
+/* One line, from which this build can be found again; the hash is that of `xxhsum -H3 kernels_bin/MANIFEST.tsv`. */
+static void print_version(void)
+{
+    size_t n_kernels, n;
+    kernel_bin_list(&n_kernels);
+    const char *manifest = kernel_bin_manifest(&n);
+    printf("hayate " HAYATE_VERSION " (commit " HAYATE_COMMIT "), " COMPILER ", backends: cpu, vulkan, hip, kernels: %zu (manifest %016" PRIx64
+           "), demo model: %s\n", n_kernels, XXH3_64bits(manifest, n), model_has_demo() ? "yes" : "no");
+}
+
 static int run_command(const struct options *o)
 {
     switch (o->command) {
@@ -66,10 +97,10 @@ static int run_command(const struct options *o)
     case CMD_SELFTEST:
         return cmd_selftest(o);
     case CMD_HELP:
-        options_help(stdout, o->help_on);
+        help(o);
         return EXIT_DONE;
     default:
-        printf("hayate " VERSION " (commit " HAYATE_COMMIT "), " COMPILER ", backends: cpu, vulkan, demo model: %s\n", model_has_demo() ? "yes" : "no");
+        print_version();
         return EXIT_DONE;
     }
 }
@@ -82,6 +113,21 @@ static void say_first(const struct options *o)
         console_note(o->con, "hayate: accepted without effect here: %s", o->without_effect);
     if (engine && !o->model_path && model_has_demo())
         console_note(o->con, DEMO_NOTE);
+}
+
+/* What drivers and this program look at, for the record of a benchmark */
+static void note_environment(struct options *o)
+{
+    static const char *const name[] = { "HAYATE_VK_VALIDATE", "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VK_LOADER_DRIVERS_SELECT", "RADV_PERFTEST", "RADV_DEBUG",
+                                        "AMD_VULKAN_ICD", "MESA_VK_DEVICE_SELECT", "HSA_OVERRIDE_GFX_VERSION", "HIP_VISIBLE_DEVICES", "LD_PRELOAD",
+                                        "GLIBC_TUNABLES", "MALLOC_ARENA_MAX" };
+    for (size_t i = 0; i < COUNT_OF(name); i++) {
+        const char *value = getenv(name[i]);
+        if (value && o->n_env < COUNT_OF(o->env)) {
+            o->env[o->n_env].name = name[i];
+            o->env[o->n_env++].value = value;
+        }
+    }
 }
 
 int main(int argc, char **argv)
@@ -99,12 +145,16 @@ int main(int argc, char **argv)
     guard_open(isatty(STDERR_FILENO));
     con.err_tty = isatty(STDERR_FILENO);
     con.out_tty = isatty(STDOUT_FILENO);
+    o.task = (struct array_task){ getenv("SLURM_ARRAY_TASK_ID"), getenv("SLURM_ARRAY_TASK_COUNT"), getenv("SLURM_ARRAY_TASK_MIN"),
+                                  getenv("SLURM_ARRAY_TASK_MAX"), getenv("SLURM_ARRAY_TASK_STEP") };
     o.model_path = env_model && *env_model ? env_model : NULL;
     if (options_parse(&o, argc, argv, &e) != OK) {
         console_error(&con, "%s", e.msg);
         goto out;
     }
     con.quiet = o.quiet;
+    if (o.command == CMD_BENCH)
+        note_environment(&o);
     if (o.log_path && !(con.log = fopen(o.log_path, "we"))) {
         console_error(&con, "%s: %s", o.log_path, strerror(errno));
         code = EXIT_FAILED;

@@ -54,6 +54,7 @@ void gdn_record(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_s
                 enum gdn_phase phase)
 {
     bool fused = phase == GDN_DECODE && gpu_backend_of(c->gpu) != GPU_CPU;
+    c->part = "gdn";
     gpu_matmul(c, fused ? l->step_in : l->in, COUNT_OF(l->in), u, d->n_embd, n_tok);
     if (!fused)
         CALL(c, gdn_kernels, K_gdn_conv, gdn_width(d), struct gdn_conv_args, .block = gpu_block(c, &l->block), .raw = s->raw, .out = s->conv,

@@ -83,11 +83,14 @@ void plan_add(struct plan *p, const char *name, size_t bytes, const char *note_f
     va_end(ap);
 }
 
-size_t plan_total(const struct plan *p)
+static size_t sum_of(const struct plan *p, bool device_only)
 {
     size_t sum = 0;
     for (size_t i = 0; i < p->n; i++)
-        if (!size_add(sum, p->line[i].bytes, &sum))
+        if ((!device_only || p->line[i].on_device) && !size_add(sum, p->line[i].bytes, &sum))
             return SIZE_MAX;
     return sum;
 }
+
+size_t plan_total(const struct plan *p) { return sum_of(p, false); }
+size_t plan_device_bytes(const struct plan *p) { return sum_of(p, true); }

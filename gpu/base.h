@@ -86,6 +86,7 @@ struct plan_line {
     const char *name; /* "session: K/V" */
     size_t bytes;
     char note[96];    /* "12 layers x 65536 positions, f16" */
+    bool on_device;   /* memory of a device, not of the host */
 };
 struct plan {
     struct plan_line line[48];
@@ -94,5 +95,6 @@ struct plan {
 void plan_add(struct plan *p, const char *name, size_t bytes, const char *note_fmt, ...)
     __attribute__((format(printf, 4, 5)));
 size_t plan_total(const struct plan *p);
+size_t plan_device_bytes(const struct plan *p); /* of the lines on a device; both saturate at SIZE_MAX */
 
 #endif

@@ -52,6 +52,14 @@ uint32_t device_type_of(uint32_t quant_id, bool common)
     }
 }
 
+bool device_narrows(const uint8_t *src, size_t n)
+{
+    uint32_t any = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= q_u32(src + 4 * i);
+    return (any & 0xffff) == 0;
+}
+
 /* ---- packing ---- */
 
 /* One block as integers; false for a type that has no such form. */
@@ -158,7 +166,11 @@ void device_pack_row(uint32_t type, uint32_t quant_id, const uint8_t *src, uint8
         memcpy(dst, src, 4 * n);
         break;
     case DEV_F16: case DEV_BF16:
-        memcpy(dst, src, 2 * n);
+        if (quant_id == QUANT_F32)
+            for (size_t i = 0; i < n; i++)
+                memcpy(dst + 2 * i, src + 4 * i + 2, 2); /* the upper half: all there is */
+        else
+            memcpy(dst, src, 2 * n);
         break;
     case DEV_Q8_0:
         pack_field(&r, 2, 32, dst);

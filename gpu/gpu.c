@@ -11,6 +11,11 @@ void gpu_close(gpu *g)
         g->ops->close(g);
 }
 
+const char *gpu_backend_name(enum gpu_backend b)
+{
+    static const char *const name[] = { [GPU_CPU] = "cpu", [GPU_VULKAN] = "vulkan", [GPU_HIP] = "hip", [GPU_CUDA] = "cuda" };
+    return name[b];
+}
 enum gpu_backend gpu_backend_of(const gpu *g) { return g->info.backend; }
 const struct gpu_info *gpu_info_of(const gpu *g) { return &g->info; }
 bool gpu_has(const gpu *g, const struct gpu_kernel_table *t, uint32_t id) { return g->ops->has(g, &t->row[id]); }
@@ -68,7 +73,7 @@ void gpu_record(struct gpu_cmd *c, const struct gpu_kernel_table *t, uint32_t id
         return;
     }
     struct gpu_call *call = &c->call[c->n++];
-    *call = (struct gpu_call){ .table = t, .id = id, .n_items = n_items };
+    *call = (struct gpu_call){ .table = t, .id = id, .n_items = n_items, .part = c->part };
     memcpy(call->args, args, args_bytes);
 }
 
@@ -97,6 +102,14 @@ status gpu_profile(gpu *g, struct gpu_cmd *c, double *seconds, struct err *e)
 {
     TRY(recording_error(c, e));
     return g->ops->profile(g, c, seconds, e);
+}
+
+struct gpu_moves gpu_moves_of(const struct gpu_cmd *c, const struct gpu_call *call, uint32_t pos, uint32_t n_tok)
+{
+    struct gpu_moves m = { 0 };
+    const struct gpu_at at = { .block_delta = c->block_delta, .n_items = call->n_items, .pos = pos, .n_tok = n_tok };
+    call->table->row[call->id].moves(call->args, &at, &m);
+    return m;
 }
 
 status gpu_submit(gpu *g, struct gpu_cmd *c, struct err *e)

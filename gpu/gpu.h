@@ -15,6 +15,7 @@
 #define HAYATE_GPU_GPU_H
 
 #include "gpu/base.h"
+#include "gpu/moves.h"
 
 typedef uint64_t gpu_addr;
 #define ADDR(p) ((gpu_addr)(uintptr_t)(p))
@@ -39,6 +40,7 @@ enum gpu_need {
 struct gpu_kernel {
     const char *id;
     gpu_row_fn ref;       /* plain C reference */
+    gpu_moves_fn moves;   /* what a call must move and compute */
     uint16_t args_bytes;
     uint16_t grain;       /* items per block */
     uint16_t workgroup;   /* work-items of a group; 0: the row has no kernel (cpu only) */
@@ -63,21 +65,25 @@ struct gpu_call {
     uint32_t id;
     uint32_t n_items;
     bool parallel; /* needs no barrier after the call before */
+    const char *part; /* of the model, for profiles: see struct gpu_cmd */
     uint64_t args[GPU_ARGS_MAX / 8];
 };
 
 typedef struct gpu gpu;
 
-enum gpu_backend { GPU_CPU, GPU_VULKAN };
+enum gpu_backend { GPU_CPU, GPU_VULKAN, GPU_HIP, GPU_CUDA };
+const char *gpu_backend_name(enum gpu_backend b); /* "cpu", "vulkan", "hip", "cuda" */
 
 struct gpu_params {
     uint32_t n_threads;   /* cpu. 0: the cores this process may use */
     bool reference;       /* cpu: run every row's plain C reference, for comparison */
     uint32_t isa;         /* cpu: 1 + enum cpu_isa takes the twins of this set, ERR_DEVICE where the machine lacks it; 0: the best there is */
-    uint32_t device;      /* others: index in the list of gpu_print_devices() */
+    uint32_t device;      /* others: index in the list of gpu_print_devices() or gpu_print_hip_devices() */
     bool no_software;     /* others: refuse a device that is the CPU in disguise (see struct gpu_info) */
     size_t alloc_limit;   /* largest single allocation in bytes, for tests; 0: what the device says */
-    uint32_t watchdog_s;  /* a submit that takes longer is an error, not a hang. 0: 60 */
+    bool staged;          /* host and device share no memory, even where they could: for tests */
+    uint32_t watchdog_s;  /* a submit that takes longer is an error, not a hang. 0: 60, on a device in software 600 */
+    bool no_graph;        /* hip: launch every call of a list by itself, for comparison */
     const char *cache_dir; /* compiled pipelines are kept there; NULL: nowhere */
 };
 
@@ -86,6 +92,7 @@ struct gpu_info {
     enum gpu_backend backend;
     char name[256], driver[256];
     uint64_t device_bytes, shared_bytes, alloc_limit;
+    uint64_t carved_bytes;                             /* integrated: the part of device_bytes that the host never had; 0: unknown */
     uint32_t subgroup_min, subgroup_max, subgroup;     /* subgroup: what kernels run with */
     uint32_t group_memory;                             /* bytes of SHARED(...) per group */
     bool integrated;
@@ -96,13 +103,23 @@ struct gpu_info {
 status gpu_open_cpu(gpu **out, const struct gpu_params *p, struct err *e);
 /* ERR_DEVICE: no loader, no device, a device without a feature that is needed (by name). */
 status gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err *e);
+/* A device that is not there, like the one that is described: it hands out addresses and takes lists, but keeps no bytes and runs nothing (reads give
+ * zeros). For recording what a device would be sent. */
+status gpu_open_recorder(gpu **out, const struct gpu_info *like, struct err *e);
+/* ERR_DEVICE: no ROCm, no device, a device of another architecture than the kernels in this program (by name). */
+status gpu_open_hip(gpu **out, const struct gpu_params *p, struct err *e);
+#ifdef CUDA_TWIN
+/* The same code on CUDA's driver interface, in test builds. */
+status gpu_open_cuda(gpu **out, const struct gpu_params *p, struct err *e);
+#endif
 void gpu_close(gpu *g); /* accepts NULL */
 enum gpu_backend gpu_backend_of(const gpu *g);
 const struct gpu_info *gpu_info_of(const gpu *g);
 /* Whether this device can run a row. */
 bool gpu_has(const gpu *g, const struct gpu_kernel_table *t, uint32_t id);
 /* Prints what `info --devices` shows of a backend's devices; a backend that is not there is one line, no error. */
-void gpu_print_devices(void);
+void gpu_print_devices(void); /* Vulkan */
+void gpu_print_hip_devices(void);
 
 uint32_t gpu_threads(const gpu *g);
 const char *gpu_isa_name(const gpu *g);
@@ -115,6 +132,7 @@ enum gpu_mem_kind { GPU_MEM_DEVICE, GPU_MEM_SHARED };
 struct gpu_mem {
     gpu_addr addr;
     void *host;   /* SHARED: mapped; DEVICE: NULL, except on the cpu */
+    void *map;    /* DEVICE: where any thread may write while no list runs, and should not read; NULL: gpu_write is the way */
     size_t bytes;
     void *impl;   /* the backend's own */
 };
@@ -139,6 +157,7 @@ struct gpu_cmd {
     gpu_addr block_delta;  /* device address minus host address of the layer blocks that the calls point into */
     float *scratch;        /* cpu */
     size_t scratch_n;      /* floats per thread */
+    const char *part;      /* of the model that the calls to come belong to: "moe"; set by whoever records, NULL: none */
     bool matrix;           /* products of many rows may run on matrix units, where the device has them (operands rounded to f16) */
     void *recording;       /* the backend's form of the list, made at the first submit; NULL: none yet */
     struct err err;        /* the first failure while recording */
@@ -163,7 +182,9 @@ status gpu_submit(gpu *g, struct gpu_cmd *c, struct err *e);
 /* The same in two halves: lists run in the order in which they were started; gpu_wait returns when all have ended. */
 status gpu_start(gpu *g, struct gpu_cmd *c, struct err *e);
 status gpu_wait(gpu *g, struct err *e);
-/* Runs the list once, call by call, and says how long each of the c->n calls took. */
+/* As gpu_submit, and says how long each of the c->n calls took. */
 status gpu_profile(gpu *g, struct gpu_cmd *c, double *seconds, struct err *e);
+/* What a call must move and compute, in a step of n_tok rows whose first is at position pos. */
+struct gpu_moves gpu_moves_of(const struct gpu_cmd *c, const struct gpu_call *call, uint32_t pos, uint32_t n_tok);
 
 #endif

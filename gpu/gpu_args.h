@@ -74,7 +74,9 @@ struct gpu_step {
     gpu_addr ids;  /* [n_tok] i32 */
     gpu_addr rope; /* [3 + n_tok, rope_dim / 2] pairs (cos, sin) f32; entry j is for position pos - 3 + j */
     uint32_t n_tok;
-    uint32_t pos;  /* position of row 0 */
+    uint32_t pos;     /* position of row 0 */
+    uint32_t arrived; /* counter of a launch whose last group goes on; 0 between launches */
+    uint32_t reserved;
 };
 
 /* out[t][s][i] = table[ids[t]][i] for every stream s: the start of the residual. Items: rows. */

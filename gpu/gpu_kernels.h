@@ -4,6 +4,7 @@
 
 #include "gpu/gpu_args.h"
 #include "gpu/kernels.h"
+#include "gpu/top_args.h"
 
 enum {
 #define KERNEL KERNEL_ID
@@ -26,6 +27,9 @@ void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job
  * per_step apart in the table, beginning with `first`. */
 uint32_t gpu_rows_of(uint32_t n_tok);
 uint32_t gpu_rows_build(uint32_t first, uint32_t per_step, uint32_t n_tok);
+
+/* Adds rows of a matrix that are multiplied with n_tok vectors: for *_moves. */
+void gpu_add_product(struct gpu_moves *m, const struct gpu_mat *w, uint64_t n_row, uint64_t n_tok);
 
 /* Product of n values x with columns column .. of a row of a matrix in device layout; tmp holds a row. For references. */
 double device_dot(const struct gpu_mat *w, uint64_t row, uint32_t column, const float *x, uint32_t n, float *tmp);

@@ -4,6 +4,7 @@
 #include "gpu/quant.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -189,6 +190,59 @@ void argmax_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch
             argmax_take(&best, part[i].id, part[i].value);
         AT(struct argmax_best, a->best)[r] = best;
     }
+}
+
+/* ---- the k largest ---- */
+
+/* The value by which entries are ordered; -infinity: never taken */
+static float top_value(float x) { return isnan(x) ? -INFINITY : x > FLT_MAX ? FLT_MAX : x; }
+
+/* The k best of n entries to list, which is sorted by value until the end; pair NULL: entry i is (i, x[i]) */
+static void top_list(const struct argmax_best *pair, const float *x, uint32_t first, uint32_t n, uint32_t k, struct argmax_best *list)
+{
+    uint32_t n_list = 0;
+    for (uint32_t i = first; i < first + n; i++) {
+        struct argmax_best b = pair ? pair[i] : (struct argmax_best){ i, x[i] };
+        float v = top_value(b.value);
+        if (v == -INFINITY || (n_list == k && v <= top_value(list[k - 1].value)))
+            continue;
+        uint32_t at = n_list < k ? n_list++ : k - 1;
+        for (; at && top_value(list[at - 1].value) < v; at--) /* behind its equals, which came first */
+            list[at] = list[at - 1];
+        list[at] = b;
+    }
+    for (uint32_t i = 1; i < n_list; i++) { /* by index */
+        struct argmax_best b = list[i];
+        uint32_t at = i;
+        for (; at && list[at - 1].id > b.id; at--)
+            list[at] = list[at - 1];
+        list[at] = b;
+    }
+    while (n_list < k)
+        list[n_list++] = argmax_none;
+}
+
+static void top_any(const struct top_args *a, uint32_t first, uint32_t n, bool pairs)
+{
+    uint32_t spans = (a->n + TOP_SPAN - 1) / TOP_SPAN;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t at = item % spans * TOP_SPAN;
+        size_t row = (size_t)(item / spans) * a->stride;
+        top_list(pairs ? AT(const struct argmax_best, a->from) + row : NULL, pairs ? NULL : AT(const float, a->from) + row, at,
+                 MIN((uint32_t)TOP_SPAN, a->n - at), a->k, AT(struct argmax_best, a->to) + (size_t)item * a->k);
+    }
+}
+
+void top_part_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    (void)scratch;
+    top_any(args, first, n, false);
+}
+
+void top_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    (void)scratch;
+    top_any(args, first, n, true);
 }
 
 /* ---- measuring ---- */

@@ -23,13 +23,14 @@
 #define FAST_DECLARE(stem) extern const gpu_row_fn stem##_base[]
 #endif
 
-/* In a .def: KERNEL(id, ref, argument struct, grain, workgroup, needs, source, defines); ref##_ref is the C reference. A row that only the cpu
- * runs has workgroup 0 and no source. */
+/* In a .def: KERNEL(id, ref, argument struct, grain, workgroup, needs, source, defines); ref##_ref is the C reference, ref##_moves (*_moves.c) what a
+ * call must move. A row that only the cpu runs has workgroup 0 and no source. */
 #define KERNEL_ID(id, ref, args, grain, workgroup, needs, source, defines) K_##id,
 #define KERNEL_REF_PROTO(id, ref, args, grain, workgroup, needs, source, defines) \
-    void ref##_ref(const void *a, uint32_t first, uint32_t n, struct cpu_scratch *scratch);
+    void ref##_ref(const void *a, uint32_t first, uint32_t n, struct cpu_scratch *scratch); \
+    void ref##_moves(const void *a, const struct gpu_at *at, struct gpu_moves *m);
 #define KERNEL_ROW(id, ref, args, grain, workgroup, needs, source, defines) \
-    { #id, ref##_ref, sizeof(args), (grain), (workgroup), (needs), (source), (defines) },
+    { #id, ref##_ref, ref##_moves, sizeof(args), (grain), (workgroup), (needs), (source), (defines) },
 #define KERNEL_CHECK(id, ref, args, grain, workgroup, needs, source, defines) \
     _Static_assert(sizeof(args) <= GPU_ARGS_MAX && sizeof(args) % 8 == 0, #id ": argument block");
 

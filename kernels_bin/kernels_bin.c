@@ -7,7 +7,7 @@
 extern const struct kernel_bin kernel_bin_table[], kernel_bin_table_end[];
 extern const char kernel_manifest[], kernel_manifest_end[];
 
-_Static_assert(sizeof(struct kernel_bin) == 40, "embed.sh writes five words");
+_Static_assert(sizeof(struct kernel_bin) == 56, "embed.sh writes seven words");
 
 static int by_id(const void *id, const void *bin) { return strcmp(id, ((const struct kernel_bin *)bin)->id); }
 

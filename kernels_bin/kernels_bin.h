@@ -12,6 +12,8 @@ struct kernel_bin {
     size_t spirv_bytes;
     const uint8_t *gfx1151;
     size_t gfx1151_bytes;
+    const uint8_t *sm_90; /* in test builds only (make cuda-twin) */
+    size_t sm_90_bytes;
 };
 
 /* NULL: the row has no binary at all. */

@@ -217,6 +217,24 @@ static status prefill(struct engine *en, const struct input *in, const struct wa
     return OK;
 }
 
+/* The next id, by what the last position left: all logits, or the largest of them */
+static struct candidate choose(struct engine *en)
+{
+    size_t n;
+    const struct candidate *best = session_best(en->s, &n);
+    struct candidate next = { .logit = NAN }; /* when there is no number at all */
+    if (en->n_best == 0) {
+        next.id = sampler_choose(en->sampler, session_logits(en->s), en->banned.v, en->banned.n);
+        next.logit = session_logits(en->s)[next.id];
+        return next;
+    }
+    next.id = sampler_choose_best(en->sampler, best, n, en->banned.v, en->banned.n);
+    for (size_t i = 0; i < n; i++)
+        if (best[i].id == next.id)
+            next.logit = best[i].logit;
+    return next;
+}
+
 status engine_answer(struct engine *en, const struct input *in, const struct watch *w, struct answer *a, struct err *e)
 {
     const struct options *o = en->o;
@@ -234,11 +252,11 @@ status engine_answer(struct engine *en, const struct input *in, const struct wat
 
     double t0 = console_now();
     while (!*o->stop) {
-        int32_t id = sampler_choose(en->sampler, session_logits(en->s), en->banned.v, en->banned.n);
-        float best = session_logits(en->s)[id];
-        if (!isfinite(best))
+        struct candidate next = choose(en);
+        int32_t id = next.id;
+        if (!isfinite(next.logit))
             return fail(e, ERR_FORMAT, "%s: the model computed %g as its best logit, expected a number; is a weight damaged?",
-                        gguf_name(model_gguf(en->m)), (double)best);
+                        gguf_name(model_gguf(en->m)), (double)next.logit);
         if (tokenizer_is_stop(tok, id) && !o->ignore_eos) {
             a->ending = STOP_END;
             break;
@@ -342,6 +360,9 @@ status engine_open(struct engine *en, const struct options *o, model *m, prefix_
     for (size_t id = 0; o->ignore_eos && id < n_vocab; id++)
         if (tokenizer_is_stop(model_tokenizer(m), (int32_t)id))
             TRY(ids_push(&en->banned, (int32_t)id, e));
+    size_t needs = sampler_needs(en->sampler, en->banned.n);
+    en->n_best = needs <= SESSION_BEST_MAX ? (uint32_t)needs : 0;
+    session_want(en->s, en->n_best);
     return OK;
 }
 

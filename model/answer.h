@@ -82,6 +82,7 @@ struct engine {
     struct err unsaved;        /* why the state of the last prompt was not saved; code OK: it was, or was not asked for */
     sampler *sampler;
     struct ids banned; /* --ignore-eos: the stop ids */
+    uint32_t n_best;   /* how many of the largest logits the sampler needs; 0: all */
 };
 
 /* cache: --prefix-cache, or NULL; it stays the caller's. */

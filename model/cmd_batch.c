@@ -408,7 +408,7 @@ static status open_outputs(struct batch *b, struct err *e)
 {
     const struct options *o = b->o;
     if (o->out_dir)
-        TRY(store_open(&b->store, o->out_dir, e));
+        TRY(store_open(&b->store, o->out_dir, o->shard, e));
     if (o->jsonl_path)
         TRY(jsonl_open(&b->jsonl, o->jsonl_path, &b->pile, o->force, e));
     if (o->report_path && !(b->report = fopen(o->report_path, "we")))
@@ -455,6 +455,7 @@ static status run_all(struct batch *b, struct err *e)
     TRY(prefix_cache_open(&b->cache, o->prefix_dir, o->prefix_max, o->con, e));
     TRY(pile_gather(&b->pile, o, e));
     TRY(pile_check_outputs(&b->pile, o, e));
+    pile_take_shard(&b->pile, o);
     if (!(b->task = calloc(b->pile.n, sizeof *b->task)))
         return fail(e, ERR_NOMEM, "%zu inputs", b->pile.n);
     TRY(open_outputs(b, e));

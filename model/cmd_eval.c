@@ -1,4 +1,4 @@
-/* cmd_eval.c - is the engine right? Golden values with the tolerance that applies, perplexity, and (eval_needle.c) needles.
+/* cmd_eval.c - is the engine right? Golden values with the tolerance that applies; perplexity, comparisons and needles are in eval_*.c.
  *
  * A golden file (GOLD1) holds ids, the nll of every next id, arg-max and gap per position and full logits of some rows; a GLAY1 file holds the wide
  * residual after every layer at the last position of the set with the same name. Both are little-endian. */
@@ -11,106 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int complain(const struct options *o, const struct err *e)
-{
-    console_error(o->con, "%s", e->msg);
-    return exit_code_of(e->code);
-}
-
-/* ---- golden files ---- */
-
-struct golden {
-    uint8_t *bytes;
-    uint32_t n_tok, n_vocab, n_row;
-    const int32_t *ids, *argmax, *row;
-    const float *nll, *gap, *logits;
-};
-
-static status read_all(const char *path, uint8_t **out, size_t *n, struct err *e)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return fail(e, ERR_IO, "%s: cannot open", path);
-    size_t cap = 1 << 16;
-    uint8_t *p = malloc(cap + 8);
-    *n = 0;
-    while (p) {
-        *n += fread(p + *n, 1, cap - *n, f);
-        if (*n < cap)
-            break;
-        cap *= 2;
-        uint8_t *more = realloc(p, cap + 8);
-        if (!more)
-            free(p);
-        p = more;
-    }
-    bool bad = ferror(f);
-    fclose(f);
-    if (!p || bad) {
-        free(p);
-        return fail(e, bad ? ERR_IO : ERR_NOMEM, "%s: cannot read", path);
-    }
-    *out = p;
-    return OK;
-}
-
-/* The arrays start 6 bytes into the file: shift them so that they are aligned, then point into the buffer. */
-static status golden_open(struct golden *g, const char *path, struct err *e)
-{
-    size_t n, need = 0, part;
-    *g = (struct golden){ 0 };
-    TRY(read_all(path, &g->bytes, &n, e));
-    if (n >= 6 && !memcmp(g->bytes, "GMTP1\n", 6)) {
-        free(g->bytes);
-        *g = (struct golden){ 0 };
-        return fail(e, ERR_UNSUPPORTED, "%s: golden values of the draft head: not in this version", path);
-    }
-    if (n < 18 || memcmp(g->bytes, "GOLD1\n", 6)) {
-        free(g->bytes);
-        *g = (struct golden){ 0 };
-        return fail(e, ERR_FORMAT, "%s: found %zu bytes without the mark, expected GOLD1", path, n);
-    }
-    memmove(g->bytes, g->bytes + 6, n - 6);
-    n -= 6;
-    const uint32_t *head = (const uint32_t *)(const void *)g->bytes;
-    uint64_t T = head[0], V = head[1], R = head[2];
-    bool ok = T >= 1 && V >= 1 && R <= T && T < 1u << 24 && V < 1u << 24 && size_mul(R, V * 4, &part) && size_add(12 + (4 * T - 1 + R) * 4, part, &need);
-    if (!ok || need != n) {
-        free(g->bytes);
-        *g = (struct golden){ 0 };
-        return fail(e, ERR_FORMAT, "%s: %" PRIu64 " tokens, %" PRIu64 " ids, %" PRIu64 " rows in %zu bytes, expected %zu", path, T, V, R, n + 6, need + 6);
-    }
-    g->n_tok = head[0], g->n_vocab = head[1], g->n_row = head[2];
-    const void *p = head + 3; /* int32 and float are both four bytes wide */
-    g->ids = p;
-    g->nll = p = g->ids + T;
-    g->argmax = p = g->nll + (T - 1);
-    g->gap = p = g->argmax + T;
-    g->row = p = g->gap + T;
-    g->logits = (p = g->row + R);
-    for (uint32_t t = 0; t < g->n_tok; t++)
-        if (g->ids[t] < 0 || (uint32_t)g->ids[t] >= g->n_vocab || (t < g->n_row && (g->row[t] < 0 || (uint32_t)g->row[t] >= g->n_tok))) {
-            free(g->bytes);
-            *g = (struct golden){ 0 };
-            return fail(e, ERR_FORMAT, "%s: an id or row at %u is out of range", path, t);
-        }
-    return OK;
-}
-
-double eval_nll(const float *x, size_t n_vocab, int32_t next, int32_t *argmax)
-{
-    size_t best = 0;
-    double sum = 1; /* the best one itself */
-    for (size_t i = 1; i < n_vocab; i++)
-        if (x[i] > x[best])
-            best = i;
-    for (size_t i = 0; i < n_vocab; i++)
-        if (i != best)
-            sum += exp((double)x[i] - (double)x[best]);
-    *argmax = (int32_t)best;
-    return log(sum) + (double)x[best] - (double)x[next];
-}
 
 /* The rules of the golden set (its README): what eval applies and names. */
 struct rule {
@@ -147,7 +47,7 @@ static status compare_rows(void *ctx, size_t pos, size_t n_rows, const float *lo
         TRY(model_check_logits(c->m, x, e));
         size_t p = pos + r;
         int32_t best, next = p + 1 < g->n_tok ? g->ids[p + 1] : g->ids[p];
-        double nll = eval_nll(x, g->n_vocab, next, &best), d;
+        double nll = row_nll(x, g->n_vocab, next, &best), d;
         c->n_equal += best == g->argmax[p];
         if ((double)g->gap[p] > c->rule->gap) {
             c->n_counted++;
@@ -168,28 +68,10 @@ static status compare_rows(void *ctx, size_t pos, size_t n_rows, const float *lo
     return OK;
 }
 
-static status open_session(session **s, model *m, const struct options *o, size_t n_ctx, struct err *e)
-{
-    struct session_params p = session_params_of(o, n_ctx);
-    return session_open(s, m, &p, o->mem_limit, e);
-}
-
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
-}
-
-/* One line on stdout. Takes j, which may be NULL. */
-static status put_json(json_t *j, struct err *e)
-{
-    char *line = j ? json_dumps(j, JSON_COMPACT) : NULL;
-    json_decref(j);
-    if (!line)
-        return fail(e, ERR_NOMEM, "JSON of a result");
-    puts(line); /* main sees whether it arrived */
-    free(line);
-    return OK;
 }
 
 /* One golden file; *held says whether it is within the rule */
@@ -204,7 +86,7 @@ static status eval_gold(const struct options *o, model *m, const char *path, boo
         st = fail(e, ERR_INPUT, "%s: for a vocabulary of %u, found a model of %u", path, g.n_vocab, model_shape(m)->n_vocab);
         goto out;
     }
-    TRY_OR(out, st, open_session(&s, m, o, g.n_tok, e));
+    TRY_OR(out, st, eval_session(&s, m, o, g.n_tok, e));
     TRY_OR(out, st, session_prefill(s, g.ids, g.n_tok, compare_rows, &c, e));
     TRY_OR(out, st, session_flush(s, compare_rows, &c, e));
     uint32_t n = MAX(1u, g.n_tok - 1);
@@ -220,7 +102,7 @@ static status eval_gold(const struct options *o, model *m, const char *path, boo
         json_t *j = json_pack("{s:o,s:i,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:s,s:b}", "golden", json_of(path, strlen(path)), "tokens", (int)g.n_tok, "max_logit_diff", c.logit,
                               "max_nll_diff", c.nll, "mean_nll", c.sum_nll / n, "mean_nll_diff", mean, "argmax_equal", (int)c.n_equal, "argmax_counted",
                               (int)c.n_counted, "argmax_counted_equal", (int)c.n_agree, "rule", r->name, "within", *held);
-        TRY_OR(out, st, put_json(j, e));
+        TRY_OR(out, st, eval_put_json(j, e));
     } else {
         printf("%-20s %5u tok  max |logit diff| %.2e  max |nll diff| %.2e  mean nll %.6f (%+.1e)  arg-max %u/%u (gap > %g: %u/%u)  %s\n", base_name(path),
                g.n_tok, c.logit, c.nll, c.sum_nll / n, (c.sum_nll - c.sum_gold) / n, c.n_equal, g.n_tok, r->gap, c.n_agree, c.n_counted,
@@ -244,7 +126,7 @@ static status eval_layers(const struct options *o, model *m, const char *path, b
     const struct shape *sh = model_shape(m);
     size_t wide = (size_t)sh->n_stream * sh->n_embd;
     status st = OK;
-    TRY(read_all(path, &bytes, &n, e));
+    TRY(eval_read_all(path, &bytes, &n, e));
     int32_t head[3] = { 0 };
     if (n >= 18)
         memcpy(head, bytes + 6, sizeof head);
@@ -260,7 +142,7 @@ static status eval_layers(const struct options *o, model *m, const char *path, b
         st = fail(e, ERR_FORMAT, "%s: position %d, expected 0..%u", path, head[0], g.n_tok - 1);
         goto out;
     }
-    TRY_OR(out, st, open_session(&s, m, o, g.n_tok, e));
+    TRY_OR(out, st, eval_session(&s, m, o, g.n_tok, e));
     session_tap(s, tap);
     TRY_OR(out, st, session_prefill(s, g.ids, (size_t)head[0] + 1, NULL, NULL, e));
     TRY_OR(out, st, session_flush(s, NULL, NULL, e));
@@ -281,7 +163,7 @@ static status eval_layers(const struct options *o, model *m, const char *path, b
         json_t *j = json_pack("{s:o,s:i,s:o,s:o,s:b}", "layers", json_of(path, strlen(path)), "position", (int)head[0], "max_residual_diff",
                               isfinite(worst) ? json_real(worst) : json_null(), "first_different_layer", first < 0 ? json_null() : json_integer(first),
                               "within", *held);
-        st = put_json(j, e);
+        st = eval_put_json(j, e);
         goto out;
     }
     printf("%-20s position %d  max |residual diff| %.2e  ", base_name(path), head[0], worst);
@@ -315,7 +197,7 @@ static int eval_golden(const struct options *o, model *m)
         status s = (ends_with(o->golden[i], ".layers") ? eval_layers : eval_gold)(o, m, o->golden[i], &held, &e);
         n_compared += s == OK;
         if (s != OK)
-            code = worse(code, complain(o, &e));
+            code = worse(code, eval_complain(o, &e));
         else if (!held)
             code = worse(code, EXIT_FAILED);
     }
@@ -324,114 +206,21 @@ static int eval_golden(const struct options *o, model *m)
     return code;
 }
 
-/* ---- perplexity ---- */
-
-struct ppl {
-    const int32_t *ids; /* of the chunk */
-    size_t from, n_ctx, n_vocab, n_scored;
-    double sum, sum_sq;
-};
-
-static status ppl_rows(void *ctx, size_t pos, size_t n_rows, const float *logits, struct err *e)
-{
-    struct ppl *p = ctx;
-    (void)e;
-    for (size_t r = 0; r < n_rows; r++) {
-        int32_t best;
-        if (pos + r < p->from || pos + r + 1 >= p->n_ctx)
-            continue;
-        double nll = eval_nll(logits + r * p->n_vocab, p->n_vocab, p->ids[pos + r + 1], &best);
-        p->sum += nll;
-        p->sum_sq += nll * nll;
-        p->n_scored++;
-    }
-    return OK;
-}
-
-/* As llama-perplexity: the text is cut into chunks of n_ctx ids, each evaluated on its own; the second half of a chunk is scored. A text
- * shorter than one chunk is one chunk. */
-static int eval_ppl(const struct options *o, model *m)
-{
-    struct err e;
-    struct ids ids = { 0 };
-    struct golden g = { 0 };
-    uint8_t *text = NULL;
-    size_t n = 0;
-    session *s = NULL;
-    int code = EXIT_FAILED;
-    if (o->ids_path) {
-        if (golden_open(&g, o->ids_path, &e) != OK)
-            goto failed;
-        for (uint32_t i = 0; i < g.n_tok; i++)
-            if (ids_push(&ids, g.ids[i], &e) != OK)
-                goto failed;
-    } else {
-        if (read_all(o->ppl_path, &text, &n, &e) != OK)
-            goto failed;
-        size_t bad = utf8_invalid_at((const char *)text, n);
-        if (bad < n) {
-            fail(&e, ERR_INPUT, "%s: not UTF-8 at byte %zu", o->ppl_path, bad);
-            goto failed;
-        }
-        if (tokenize(model_tokenizer(m), (const char *)text, n, TOKENIZE_TEXT, &ids, &e) != OK)
-            goto failed;
-    }
-    if (ids.n < 2) {
-        fail(&e, ERR_INPUT, "%s: %zu tokens, expected at least 2", o->ids_path ? o->ids_path : o->ppl_path, ids.n);
-        goto failed;
-    }
-    size_t n_ctx = MIN(o->n_ctx ? o->n_ctx : 512, ids.n), n_chunk = ids.n / n_ctx;
-    struct ppl p = { .n_ctx = n_ctx, .from = ids.n > n_ctx || !o->ids_path ? n_ctx / 2 : 0, .n_vocab = model_shape(m)->n_vocab };
-    if (open_session(&s, m, o, n_ctx, &e) != OK)
-        goto failed;
-    for (size_t c = 0; c < n_chunk; c++) {
-        if (*o->stop)
-            goto out;
-        p.ids = ids.v + c * n_ctx;
-        if (session_reset(s, &e) != OK || session_prefill(s, p.ids, n_ctx, ppl_rows, &p, &e) != OK || session_flush(s, ppl_rows, &p, &e) != OK)
-            goto failed;
-        console_note(o->con, "[%zu/%zu] %.4f", c + 1, n_chunk, exp(p.sum / (double)MAX((size_t)1, p.n_scored)));
-    }
-    double k = (double)MAX((size_t)1, p.n_scored), mean = p.sum / k, var = p.n_scored > 1 ? (p.sum_sq / k - mean * mean) / (k - 1) : 0;
-    double ppl = exp(mean), err = ppl * sqrt(fmax(0, var));
-    if (!isfinite(ppl)) {
-        fail(&e, ERR_FORMAT, "%s: the model computed a perplexity of %g, expected a number; is a weight damaged?", gguf_name(model_gguf(m)), ppl);
-        goto failed;
-    }
-    if (o->json) {
-        const char *of = o->ids_path ? o->ids_path : o->ppl_path;
-        json_t *j = json_pack("{s:o,s:I,s:I,s:I,s:f,s:f,s:f}", "file", json_of(of, strlen(of)), "n_ctx", (json_int_t)n_ctx, "chunks",
-                              (json_int_t)n_chunk, "tokens_scored", (json_int_t)p.n_scored, "mean_nll", mean, "ppl", ppl, "ppl_stderr", err);
-        if (put_json(j, &e) != OK)
-            goto failed;
-    } else {
-        printf("ppl %.4f +/- %.4f  mean nll %.6f  %zu tokens scored, %zu chunks of %zu\n", ppl, err, mean, p.n_scored, n_chunk, n_ctx);
-    }
-    code = EXIT_DONE;
-    goto out;
-failed:
-    code = complain(o, &e);
-out:
-    session_close(s);
-    ids_free(&ids);
-    free(g.bytes);
-    free(text);
-    return code;
-}
-
 int cmd_eval(const struct options *o)
 {
     struct err e;
     model *m = NULL;
     if (open_model(o, &m, &e) != OK)
-        return *o->stop ? 128 + *o->stop : complain(o, &e);
+        return *o->stop ? 128 + *o->stop : eval_complain(o, &e);
     int code = EXIT_DONE;
     if (o->n_golden)
         code = eval_golden(o, m);
-    if (o->ppl_path || o->ids_path)
+    if (o->compare)
+        code = eval_compare(o, m);
+    else if (o->ppl)
         code = eval_ppl(o, m);
-    if (o->needle.n && eval_needle(o, m, &e) != OK)
-        code = complain(o, &e);
+    else if (o->needle.n)
+        code = eval_needle(o, m);
     model_close(m);
     if (*o->stop)
         return 128 + *o->stop;

@@ -1,4 +1,4 @@
-/* cmd_info.c - what is in a file, and what a session on it would take; reads headers only. */
+/* cmd_info.c - what is in a file, and what a session on it would take; reads headers, and for a device its F32 matrices. */
 #include "kernels_bin/kernels_bin.h"
 #include "model/options.h"
 
@@ -126,6 +126,8 @@ static int print_plan(const struct options *o, const model *m)
     for (size_t i = 0; i < plan.n; i++)
         printf("  %-24s %16zu bytes  %s\n", plan.line[i].name, plan.line[i].bytes, plan.line[i].note);
     printf("  %-24s %16zu bytes\n", "total", plan_total(&plan));
+    if (plan_device_bytes(&plan))
+        printf("  %-24s %16zu bytes\n", "of it on the device", plan_device_bytes(&plan));
     return EXIT_DONE;
 }
 
@@ -184,6 +186,8 @@ int cmd_info(const struct options *o)
         print_kernels();
         return EXIT_DONE;
     }
+    if (o->ledger)
+        return cmd_ledger(o);
     struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .plan_only = true };
     if (model_open(&m, o->model_path, &p, &e) != OK) {
         console_error(o->con, "%s", e.msg);

@@ -4,6 +4,7 @@
  * prints nothing on stdout and does not stop the others; the exit code is that of the worst. */
 #include "model/answer.h"
 #include "model/document.h"
+#include "model/profile.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -19,6 +20,7 @@ struct run {
     model *m;
     prefix_cache *cache;   /* NULL without --prefix-cache */
     struct engine engine;
+    struct profile *profile; /* NULL without --profile and --trace */
     size_t n_answers;      /* printed so far */
     int code;
 };
@@ -237,6 +239,8 @@ static bool answer_one(struct run *r, struct input *in)
         if (answer_is_cut(&a))
             worsen(&r->code, EXIT_CUT);
         print_timing(r, in, &a);
+        if (r->profile)
+            r->profile->wall += a.prefill_s + a.decode_s;
     }
     answer_free(&a);
     return s != ERR_IO;
@@ -283,6 +287,26 @@ static status check_state_files(const struct options *o, struct err *e)
     return OK;
 }
 
+static status profile_begin(struct run *r, struct err *e)
+{
+    const struct options *o = r->o;
+    if (!o->profile && !o->trace_path)
+        return OK;
+    r->profile = calloc(1, sizeof *r->profile);
+    if (!r->profile)
+        return fail(e, ERR_NOMEM, "profile");
+    return profile_open(r->profile, o->trace_path, e);
+}
+
+static status profile_end(struct run *r, struct err *e)
+{
+    if (!r->profile)
+        return OK;
+    if (r->o->profile)
+        profile_print(r->profile, stderr, strcmp(model_backend(r->m), "cpu") == 0);
+    return profile_close(r->profile, e);
+}
+
 static status run_all(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
@@ -295,6 +319,7 @@ static status run_all(struct run *r, struct err *e)
         return OK;
     if (o->print_prompt)
         return print_prompts(r, e);
+    TRY(profile_begin(r, e));
     TRY(open_model(o, &r->m, e));
     engine_say_model(o, r->m);
     if (!tokenize_inputs(r, &n_ctx))
@@ -302,10 +327,12 @@ static status run_all(struct run *r, struct err *e)
     if (o->verbose)
         engine_say_plan(o, r->m, n_ctx);
     TRY(engine_open(&r->engine, o, r->m, r->cache, n_ctx, e));
+    if (r->profile)
+        TRY(session_profile(r->engine.s, profile_call, r->profile, e));
     for (size_t i = 0; i < o->n_files && !interrupted(r); i++)
         if (r->ready[i] && !answer_one(r, &r->in[i]))
-            return OK;
-    return OK;
+            break;
+    return profile_end(r, e);
 }
 
 int cmd_run(const struct options *o)
@@ -316,6 +343,9 @@ int cmd_run(const struct options *o)
     if (s != OK && !interrupted(&r))
         failed(&r, &e);
     engine_close(&r.engine);
+    if (r.profile)
+        profile_close(r.profile, NULL); /* where it came to nothing */
+    free(r.profile);
     prefix_cache_close(r.cache);
     model_close(r.m);
     for (size_t i = 0; r.in && i < o->n_files; i++)

@@ -79,11 +79,12 @@ static status check_rows(const struct options *o, gpu *g, const char *build, int
     for (int m = 0; s == OK && m < ROW_MODULES; m++)
         for (uint32_t id = 0; s == OK && id < row_modules[m].table->n; id++) {
             const struct gpu_kernel_table *t = row_modules[m].table;
+            uint32_t rounds = o->rounds ? o->rounds : which == WITHOUT_TWIN ? ROW_ROUNDS / 3 : ROW_ROUNDS;
             struct row_result r;
             if (!wanted(o, t->row[id].id) || left_out(g, t, id) || (which == WITHOUT_TWIN && t->fast[ISA_BASE][id]) ||
                 (which >= 0 && !t->fast[which][id]))
                 continue;
-            s = row_check_run(&k, &row_modules[m], id, which == WITHOUT_TWIN ? ROW_ROUNDS / 3 : ROW_ROUNDS, o->sample.seed, &r, e);
+            s = row_check_run(&k, &row_modules[m], id, rounds, o->sample.seed, &r, e);
             if (s != OK)
                 fail_in(e, t->row[id].id);
             else
@@ -133,7 +134,7 @@ static status run(const struct options *o, struct tally *sum, struct err *e)
 {
     gpu *g = NULL;
     char why[256];
-    struct gpu_params p = { .n_threads = o->n_threads, .device = o->device };
+    struct gpu_params p = { .n_threads = o->n_threads, .device = o->device, .no_graph = o->no_graph };
     TRY(check_names(o, e));
     TRY(backend_open(&g, o->backend, &p, why, e));
     if (*why)

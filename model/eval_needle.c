@@ -136,7 +136,7 @@ static status answer(struct needle *t, bool *found, struct err *e)
         int32_t best;
         if ((st = model_check_logits(t->m, session_logits(t->s), e)) != OK)
             break;
-        eval_nll(session_logits(t->s), model_shape(t->m)->n_vocab, 0, &best);
+        row_nll(session_logits(t->s), model_shape(t->m)->n_vocab, 0, &best);
         if (tokenizer_is_stop(tok, best))
             break;
         if ((st = detok_push(tok, &d, best, &out, e)) == OK)
@@ -165,7 +165,7 @@ static status surprise(struct needle *t, struct err *e)
     for (size_t i = 0; i < code.n && st == OK; i++) {
         if ((st = model_check_logits(t->m, session_logits(t->s), e)) != OK)
             break;
-        t->nll += eval_nll(session_logits(t->s), model_shape(t->m)->n_vocab, code.v[i], &best);
+        t->nll += row_nll(session_logits(t->s), model_shape(t->m)->n_vocab, code.v[i], &best);
         t->n_code++;
         st = session_decode(t->s, code.v[i], e);
     }
@@ -189,36 +189,34 @@ static status ask(struct needle *t, size_t n_tok, struct err *e)
     return st;
 }
 
-static void print(const struct options *o, const struct needle *t, uint64_t n_tok)
+static status print(const struct options *o, const struct needle *t, uint64_t n_tok, struct err *e)
 {
     double nll = t->nll / (double)MAX((size_t)1, t->n_code), mean = (double)t->n_prompt / ASKED;
     if (!o->json) {
         printf("needle %6llu tok  found %2zu/%d  mean nll of the code %.4f  (prompts of %.0f tokens on average)\n", (unsigned long long)n_tok, t->n_found, ASKED, nll, mean);
-        return;
+        return OK;
     }
-    json_t *j = json_pack("{s:I,s:i,s:i,s:f,s:f}", "needle", (json_int_t)n_tok, "asked", ASKED, "found", (int)t->n_found, "code_nll", nll, "mean_prompt_tokens", mean);
-    json_dumpf(j, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(j);
+    return eval_put_json(json_pack("{s:I,s:i,s:i,s:f,s:f}", "needle", (json_int_t)n_tok, "asked", ASKED, "found", (int)t->n_found, "code_nll", nll,
+                                   "mean_prompt_tokens", mean),
+                         e);
 }
 
 static status run_length(const struct options *o, model *m, const struct hay *hay, uint64_t n_tok, struct err *e)
 {
     struct needle t = { .m = m, .hay = hay, .x = (o->sample.seed << 32) + n_tok };
-    struct session_params p = session_params_of(o, n_tok + 2 * ANSWER_MOST);
-    status st = session_open(&t.s, m, &p, o->mem_limit, e);
+    status st = eval_session(&t.s, m, o, n_tok + 2 * ANSWER_MOST, e);
     if (st == OK && !(t.mark = malloc(session_mark_bytes(t.s))))
         st = fail(e, ERR_NOMEM, "a mark of %zu bytes", session_mark_bytes(t.s));
     for (int i = 0; i < ASKED && st == OK && !*o->stop; i++)
         st = ask(&t, n_tok, e);
     if (st == OK && !*o->stop)
-        print(o, &t, n_tok);
+        st = print(o, &t, n_tok, e);
     free(t.mark);
     session_close(t.s);
     return st;
 }
 
-status eval_needle(const struct options *o, model *m, struct err *e)
+static status run_all(const struct options *o, model *m, struct err *e)
 {
     struct hay hay = { 0 };
     struct text *text = calloc(o->n_files + 1, sizeof *text);
@@ -240,4 +238,10 @@ status eval_needle(const struct options *o, model *m, struct err *e)
     free(text);
     free(hay.line);
     return st;
+}
+
+int eval_needle(const struct options *o, model *m)
+{
+    struct err e;
+    return run_all(o, m, &e) == OK ? EXIT_DONE : eval_complain(o, &e);
 }

@@ -9,10 +9,8 @@
 #include "gpu/device_weights.h"
 #include "gpu/gpu_kernels.h"
 #include "model/model_kernels.h"
-#include "model/ngram.h"
 
 #include <math.h>
-#include <string.h>
 
 _Static_assert(QSA_ROPE_MAX >= MAX_HEAD_DIM, "rotated dims");
 
@@ -35,7 +33,7 @@ static void mix_fused(struct gpu_cmd *c, struct forward *f, const struct hc_laye
     f->pending = false;
     CALL(c, model_kernels, gpu_rows_build(K_hc_up_r1, 2, n_tok), groups * spans, struct hc_up_args, .residual = f->residual, .gain = h->norm,
          .hc = gpu_block(c, &h->mats), .part = f->part, .squares = f->squares, .u = f->u, .inject = f->inject, .n_stream = S, .n_embd = D,
-         .n_tok = n_tok, .tok_group = rows, .eps = f->shape->eps);
+         .n_tok = n_tok, .tok_group = rows, .eps = f->shape->eps, .rank = h->mats.down.n_out);
 }
 
 /* u = mix(R) and, except in the final mixer, inj (spec 1.2) */
@@ -43,6 +41,7 @@ static void mix(struct gpu_cmd *c, struct forward *f, const struct hc_layer *h, 
 {
     const struct shape *s = f->shape;
     uint32_t S = s->n_stream, D = s->n_embd, spans = (D + HC_SPAN - 1) / HC_SPAN;
+    c->part = "hc";
     if (fused(f, phase)) {
         mix_fused(c, f, h, n_tok);
         return;
@@ -62,6 +61,7 @@ void forward_settle(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
     uint32_t S = f->shape->n_stream;
     if (!f->pending)
         return;
+    c->part = "hc";
     CALL(c, model_kernels, K_hc_combine, n_tok * S, struct hc_combine_args, .residual = f->residual, .inject = f->inject, .y = f->y, .n_stream = S,
          .n_embd = f->shape->n_embd);
     f->pending = false;
@@ -73,6 +73,7 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
     const struct shape *s = f->shape;
     uint32_t width = s->n_stream * s->n_embd;
     forward_settle(c, f, n_tok);
+    c->part = "ngram";
     gpu_matmul(c, f->ple_in, 2, f->ngram_at, s->ple_head * s->ple_row, n_tok);
     CALL(c, model_kernels, K_ple_gate, n_tok * s->n_stream, struct ple_gate_args, .residual = f->residual, .key = f->ple_s.key, .value = f->ple_s.value,
          .norm_key = f->ple_s.norm_key, .norm_query = f->ple_s.norm_query, .norm_conv = f->ple_s.norm_conv, .gv = f->ple_s.gv, .z = f->ple_s.z,
@@ -137,12 +138,31 @@ static void experts_on_matrix(struct gpu_cmd *c, const struct forward *f, const 
          .n_used = b->n_used, .n_embd = b->n_embd);
 }
 
+/* Router, shared expert's first products and routing: one launch for one row where the device can do it */
+static void moe_in(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
+{
+    struct moe_route_args route = { .block = gpu_block(c, &l->moe), .logits = f->moe_s.logits, .id = f->moe_s.id, .weight = f->moe_s.weight };
+    bool together = f->device && n_tok == 1 && gpu_has(c->gpu, &model_kernels, K_moe_in);
+    uint32_t groups = 0;
+    for (size_t i = 0; i < COUNT_OF(l->moe_in); i++) {
+        together = together && device_build_of(l->moe_in[i].w.type) == 0;
+        groups += (l->moe_in[i].w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
+    }
+    if (together) {
+        struct matmul_args a = { .x = f->u, .job = gpu_block(c, l->moe_in), .x_stride = l->moe.n_embd, .n_job = COUNT_OF(l->moe_in), .n_tok = 1, .tok_group = 1 };
+        CALL(c, model_kernels, K_moe_in, groups * MATVEC_GRAIN, struct moe_in_args, .products = a, .route = route,
+             .arrived = f->step_at + offsetof(struct gpu_step, arrived), .n_group = groups);
+        return;
+    }
+    gpu_matmul(c, l->moe_in, COUNT_OF(l->moe_in), f->u, l->moe.n_embd, n_tok);
+    gpu_record(c, &model_kernels, K_moe_route, &route, sizeof route, n_tok);
+}
+
 /* y = MoE(u) (spec 5) */
 static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
 {
-    gpu_matmul(c, l->moe_in, COUNT_OF(l->moe_in), f->u, l->moe.n_embd, n_tok);
-    CALL(c, model_kernels, K_moe_route, n_tok, struct moe_route_args, .block = gpu_block(c, &l->moe), .logits = f->moe_s.logits, .id = f->moe_s.id,
-         .weight = f->moe_s.weight);
+    c->part = "moe";
+    moe_in(c, f, l, n_tok);
     if (c->matrix && n_tok > DECODE_ROWS && l->moe.n_embd % GEMM_DEPTH == 0 && l->moe.ff % GEMM_DEPTH == 0)
         experts_on_matrix(c, f, l, n_tok);
     else if (f->device)
@@ -151,29 +171,12 @@ static void moe(struct gpu_cmd *c, const struct forward *f, const struct forward
         experts_grouped(c, f, l, n_tok);
 }
 
-/* The step to the device: one call, before everything else */
-static void fetch_step(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
-{
-    const struct shape *s = f->shape;
-    size_t bytes[4] = { sizeof *f->step, n_tok * sizeof *f->ids, (3 + (size_t)n_tok) * s->rope_dim * sizeof(float),
-                        (size_t)n_tok * s->ple_head * s->ple_row * sizeof(float) };
-    struct copy_args a = { .from = { ADDR(f->step), ADDR(f->ids), ADDR(f->rope), ADDR(f->ngram) },
-                           .to = { f->step_at, f->ids_at, f->rope_at, f->ngram_at } };
-    uint32_t longest = 0;
-    for (int i = 0; i < 4; i++) {
-        a.from[i] += f->shared_delta;
-        a.n[i] = (uint32_t)((bytes[i] + 15) / 16);
-        longest = MAX(longest, a.n[i]);
-    }
-    gpu_record(c, &gpu_kernels, K_copy, &a, sizeof a, (uint32_t)size_up(longest, COPY_GRAIN));
-}
-
 void forward_embed(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
 {
     f->residual = f->residuals[0];
     f->pending = false;
-    if (f->device)
-        fetch_step(c, f, n_tok);
+    c->part = "embed";
+    forward_fetch_ids(c, f, n_tok);
     CALL(c, gpu_kernels, f->device ? K_embed_dev : K_embed, n_tok, struct embed_args, .step = f->step_at, .table = gpu_block(c, f->token_embd),
          .out = f->residual, .n_stream = f->shape->n_stream);
 }
@@ -197,26 +200,8 @@ void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n
 void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t n_row, enum gdn_phase phase)
 {
     mix(c, f, f->out_hc, row0, n_row, phase);
+    c->part = "head";
     gpu_matmul(c, f->head, 1, f->u, f->shape->n_embd, n_row);
-}
-
-void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos, const int32_t *past)
-{
-    const struct shape *s = f->shape;
-    memcpy(f->ids, ids, n * sizeof *ids);
-    f->step->n_tok = n;
-    f->step->pos = (uint32_t)pos;
-    uint32_t half = s->rope_dim / 2;
-    for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++) {
-        float p = pos + j >= 3 ? (float)(pos + j - 3) : 0; /* entries before position 0 are never read */
-        for (uint32_t i = 0; i < half; i++) {
-            float angle = p * f->inv_freq[i]; /* in f32, as the reference has it (spec 4.2) */
-            f->rope[(size_t)j * s->rope_dim + 2 * i] = cosf(angle);
-            f->rope[(size_t)j * s->rope_dim + 2 * i + 1] = sinf(angle);
-        }
-    }
-    if (s->ple_layer >= 0)
-        ngram_gather(s, &f->w->ple, past, ids, n, f->ngram);
 }
 
 /* ---- placing ---- */
@@ -308,26 +293,6 @@ status forward_check_device(const struct shape *s, struct err *e)
     return OK;
 }
 
-/* What the host writes for a step, and on a device where kernels read it */
-static void place_step(struct forward *f, struct forward_memory *m)
-{
-    const struct shape *s = f->shape;
-    size_t n = f->max_tok, rope = (3 + n) * s->rope_dim, ngram = n * s->ple_head * s->ple_row;
-    f->step = arena_take(&m->shared, 1, sizeof *f->step);
-    f->ids = arena_take(&m->shared, n, sizeof *f->ids);
-    f->rope = arena_take(&m->shared, rope, sizeof(float));
-    f->ngram = arena_take(&m->shared, ngram, sizeof(float));
-    f->inv_freq = arena_take(&m->blocks, s->rope_dim / 2, sizeof(float));
-    f->step_at = ADDR(f->step), f->ids_at = ADDR(f->ids), f->rope_at = ADDR(f->rope), f->ngram_at = ADDR(f->ngram);
-    f->shared_delta = m->shared_delta;
-    if (!f->device)
-        return;
-    f->step_at = ADDR(arena_take(&m->scratch, 1, sizeof *f->step));
-    f->ids_at = ADDR(arena_take(&m->scratch, n, sizeof *f->ids));
-    f->rope_at = ADDR(arena_take(&m->scratch, rope, sizeof(float)));
-    f->ngram_at = ADDR(arena_take(&m->scratch, ngram, sizeof(float)));
-}
-
 void forward_place(struct forward *f, struct forward_memory *m, const struct layer_state *state, gpu_addr ple_window)
 {
     const struct shape *s = f->shape;
@@ -339,7 +304,7 @@ void forward_place(struct forward *f, struct forward_memory *m, const struct lay
     f->head = arena_take(&m->blocks, 1, sizeof *f->head);
     f->ple_in = arena_take(&m->blocks, 2, sizeof *f->ple_in);
     f->token_embd = arena_take(&m->blocks, 1, sizeof *f->token_embd);
-    place_step(f, m);
+    forward_place_step(f, m);
     f->residuals[0] = f->residuals[1] = FLOATS(n * wide);
     if (f->device) { /* fused calls: few rows */
         f->residuals[1] = FLOATS(DECODE_ROWS * wide);
@@ -353,6 +318,9 @@ void forward_place(struct forward *f, struct forward_memory *m, const struct lay
     f->u = FLOATS(n * D);
     f->y = FLOATS(n * D);
     f->logits = FLOATS((size_t)f->max_logits * s->n_vocab);
+    size_t spans = (s->n_vocab + TOP_SPAN - 1) / TOP_SPAN; /* of the vocabulary, then of what these leave */
+    for (int i = 0; i < 2; i++, spans = (spans * TOP_MAX + TOP_SPAN - 1) / TOP_SPAN)
+        f->parts[i] = ADDR(arena_take(a, spans * TOP_MAX, sizeof(struct argmax_best)));
     /* The parts of a layer are never alive together: their scratch lies in the same place. */
     size_t base = a->used, end = base;
     gdn_scratch_take(&f->gdn_s, a, &f->gdn, n);

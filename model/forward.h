@@ -3,6 +3,7 @@
 #define HAYATE_MODEL_FORWARD_H
 
 #include "gdn/gdn.h"
+#include "gpu/top_args.h"
 #include "model/model_args.h"
 #include "model/weights.h"
 #include "qsa/qsa.h"
@@ -55,6 +56,7 @@ struct forward {
     /* SHARED memory: what the host writes for every step. A device copies it to the places *_at first. */
     struct gpu_step *step;
     gpu_addr step_at, ids_at, rope_at, ngram_at, shared_delta;
+    gpu_addr best_at;    /* [TOP_MAX] struct argmax_best, SHARED too: what forward_choose finds */
     int32_t *ids;        /* [max_tok] */
     float *rope;         /* [3 + max_tok, rope_dim] */
     float *inv_freq;     /* [rope_dim / 2] inverse frequencies of the rope table */
@@ -72,6 +74,7 @@ struct forward {
     gpu_addr inject;     /* [max_tok, n_stream] */
     gpu_addr u, y;       /* [max_tok, n_embd] */
     gpu_addr logits;     /* [max_logits, n_vocab] */
+    gpu_addr parts[2];   /* lists of forward_choose on the way */
     struct gdn_scratch gdn_s;
     struct qsa_scratch qsa_s;
     struct {
@@ -99,16 +102,25 @@ struct forward_memory {
 };
 /* Takes what is needed and, when there is memory, builds the layer blocks with the state of each layer. */
 void forward_place(struct forward *f, struct forward_memory *m, const struct layer_state *state, gpu_addr ple_window);
+/* Its part for what the host writes and reads in every step. */
+void forward_place_step(struct forward *f, struct forward_memory *m);
 /* Floats of working memory a thread needs. */
 size_t forward_thread_floats(const struct forward *f);
 /* An upper bound of the calls of one step. */
 uint32_t forward_max_calls(const struct forward *f);
 
-/* Fills the step block: ids [n] at positions pos .. pos + n - 1, their rope table and n-gram rows. past: see ngram_gather. */
-void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos, const int32_t *past);
+/* Fills the step block: ids [n] at positions pos .. pos + n - 1. */
+void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos);
+/* Writes their rope table and n-gram rows, which forward_fetch_tables and the layers behind forward_first_layers() read. past: see ngram_gather. */
+void forward_gather(struct forward *f, const int32_t *past);
+/* How many layers at the beginning need neither. */
+uint32_t forward_first_layers(const struct forward *f);
 
-/* A step is recorded as forward_embed, forward_layer for every layer, forward_settle or forward_head. */
+/* A step is recorded as forward_embed, forward_layer for the first layers, forward_fetch_tables, the other layers, forward_settle or forward_head. */
 void forward_embed(struct gpu_cmd *c, struct forward *f, uint32_t n_tok);
+/* What forward_begin and forward_gather have written to where kernels read it; forward_embed includes the ids. Nothing on the cpu. */
+void forward_fetch_ids(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok);
+void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok);
 /* One layer: the residual goes in and comes out; the last block's y may stay pending. */
 void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase);
 /* What is pending goes into the residual. */
@@ -116,5 +128,7 @@ void forward_settle(struct gpu_cmd *c, struct forward *f, uint32_t n_tok);
 /* Final mixer and output head of rows row0 .. row0 + n_row - 1 into logits (n_row <= max_logits). Something may be pending only when these are
  * the rows of the step. */
 void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t n_row, enum gdn_phase phase);
+/* The n_best (1 .. TOP_MAX) largest of the logits in row 0 to best_at, as struct top_args defines them. */
+void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_best);
 
 #endif

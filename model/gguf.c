@@ -58,6 +58,9 @@ struct shard {
     const uint8_t *map;
     size_t bytes;
     bool mapped; /* else the caller's memory */
+    dev_t device;
+    ino_t inode;
+    struct timespec written;
     uint32_t version;
     size_t align;
     struct gguf_kv *kv; /* [n_kv], owned */
@@ -519,6 +522,9 @@ static status map_file(struct shard *f, struct err *e)
             f->map = p;
             f->bytes = (size_t)st.st_size;
             f->mapped = true;
+            f->device = st.st_dev;
+            f->inode = st.st_ino;
+            f->written = st.st_mtim;
             guard_add(p, f->bytes, f->path);
         }
     }
@@ -745,6 +751,13 @@ size_t gguf_file_bytes(const gguf *g)
     for (size_t i = 0; i < g->n_shards; i++)
         sum += g->shard[i].bytes;
     return sum;
+}
+
+bool gguf_file_of(const gguf *g, size_t shard, struct gguf_file *out)
+{
+    const struct shard *f = &g->shard[shard];
+    *out = (struct gguf_file){ f->path, f->map, f->bytes, f->device, f->inode, f->written };
+    return f->mapped;
 }
 
 uint32_t gguf_version(const gguf *g) { return g->shard[0].version; }

@@ -9,6 +9,9 @@
 #include "gpu/base.h"
 #include "gpu/quant.h"
 
+#include <sys/types.h>
+#include <time.h>
+
 enum gguf_type {
     GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR, GGUF_U64, GGUF_I64, GGUF_F64,
 };
@@ -48,6 +51,17 @@ const char *gguf_name(const gguf *g);                     /* the path or name gi
 size_t gguf_n_shards(const gguf *g);
 const char *gguf_shard_path(const gguf *g, size_t shard);
 size_t gguf_file_bytes(const gguf *g);                    /* sum over shards */
+
+/* One file of the set as it was when it was mapped: whoever opens it again can see whether it still is. */
+struct gguf_file {
+    const char *path;
+    const uint8_t *map;
+    size_t bytes;
+    dev_t device;
+    ino_t inode;
+    struct timespec written;
+};
+bool gguf_file_of(const gguf *g, size_t shard, struct gguf_file *out); /* false: bytes in memory, which belong to no file */
 uint32_t gguf_version(const gguf *g);
 size_t gguf_alignment(const gguf *g);                     /* of the first shard's data */
 

@@ -3,22 +3,12 @@
 
 #include "gpu/gpu_kernels.h"
 #include "model/console.h"
+#include "model/machine_bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MB 1e6
 enum { CHAIN = 500, MOST_CALLS = 1000, RUNS = 4 };
-static const size_t MIB = 1 << 20;
-
-struct bench {
-    gpu *g;
-    struct gpu_mem mem;    /* what is read and written */
-    struct gpu_mem small;  /* counters and sums */
-    struct gpu_cmd cmd;
-    float *scratch;
-    double submit_s;       /* a list of one call */
-};
 
 /* As much as the device gives, up to want: reads of any size then find data that no cache holds. */
 static status take_memory(struct bench *b, size_t want, struct err *e)
@@ -51,8 +41,7 @@ static void bench_close(struct bench *b)
     free(b->scratch);
 }
 
-/* Runs the list that was recorded; the best time of one run. */
-static status best_time(struct bench *b, double *seconds, struct err *e)
+status bench_time(struct bench *b, double *seconds, struct err *e)
 {
     TRY(gpu_submit(b->g, &b->cmd, e));
     *seconds = 1e9;
@@ -74,7 +63,7 @@ static status chain(struct bench *b, uint32_t n_call, uint32_t groups, double *s
     gpu_cmd_reset(&b->cmd);
     for (uint32_t i = 0; i < n_call; i++)
         CALL(&b->cmd, gpu_kernels, K_bench_empty, groups, struct bench_empty_args, .count = b->small.addr);
-    TRY(best_time(b, seconds, e));
+    TRY(bench_time(b, seconds, e));
     TRY(gpu_read(b->g, &count, b->small.addr + 4 * (uint64_t)(groups - 1), sizeof count, e));
     if (count != RUNS * n_call)
         return fail(e, ERR_DEVICE, "selftest: a chain of %u calls counted %u, expected %u: calls of a list overlap or get lost", n_call, count,
@@ -112,7 +101,7 @@ static status sweep(struct bench *b, size_t bytes, uint32_t n, bool write, doubl
     gpu_cmd_reset(&b->cmd);
     for (uint32_t i = 0; i < n; i++)
         touch(b, i % places * bytes, bytes, write);
-    return best_time(b, seconds, e);
+    return bench_time(b, seconds, e);
 }
 
 static status measure_reads(struct bench *b, struct err *e)
@@ -140,7 +129,7 @@ static status written_then_read(struct bench *b, size_t bytes, double *seconds, 
             if (with_read)
                 touch(b, 0, bytes, false);
         }
-        TRY(best_time(b, with_read ? &both : &write, e));
+        TRY(bench_time(b, with_read ? &both : &write, e));
     }
     *seconds = both - write < write / 20 ? 0 : (both - write) / n;
     return OK;
@@ -213,6 +202,8 @@ status machine_measure(gpu *g, struct err *e)
         s = measure_caches(&b, e);
     if (s == OK)
         s = measure_transfers(&b, e);
+    if (s == OK && gpu_backend_of(g) != GPU_CPU)
+        s = machine_rows(&b, e);
     bench_close(&b);
     return s;
 }

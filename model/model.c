@@ -13,24 +13,50 @@
 /* Copies the weights to the device */
 static status fill_device(model *m, const struct model_params *p, struct err *e)
 {
+    const struct upload_from from = { .weights = &m->weights, .shape = &m->shape, .file = m->file, .load = p->load };
     TRY(forward_check_device(&m->shape, e));
-    TRY(upload_plan(&m->upload, &m->weights, &m->shape, gpu_info_of(m->gpu)->alloc_limit, e));
+    TRY(upload_plan(&m->upload, &from, gpu_info_of(m->gpu)->alloc_limit, e));
     m->on_device = malloc(sizeof *m->on_device);
     if (!m->on_device)
         return fail(e, ERR_NOMEM, "weights");
     *m->on_device = m->weights;
     if (p->plan_only)
         return OK;
-    return upload_weights(&m->upload, m->gpu, m->on_device, &m->weights, &m->shape, p->progress, p->progress_ctx, e);
+    if (p->record_only) {
+        TRY(upload_allocate(&m->upload, m->gpu, e));
+        return upload_place(&m->upload, m->on_device, &from, e);
+    }
+    return upload_weights(&m->upload, m->gpu, m->on_device, &from, p->progress, p->progress_ctx, e);
+}
+
+/* A device to record for: the one that was named, as far as it says what it is, or one like that of a Strix Halo */
+static status open_recorder(model *m, const struct model_params *p, const struct gpu_params *g, struct err *e)
+{
+    struct gpu_info like = { .backend = GPU_VULKAN, .name = "no device, as one with matrix units", .driver = "only recorded",
+                             .alloc_limit = (uint64_t)4 << 30, .subgroup_min = 32, .subgroup_max = 64, .subgroup = 32, .group_memory = 64 << 10,
+                             .integrated = true, .matrix = true, .last_group = true };
+    if (p->backend != BACKEND_AUTO) {
+        gpu *there;
+        TRY(backend_open(&there, p->backend, g, NULL, e));
+        like = *gpu_info_of(there);
+        gpu_close(there);
+    }
+    like.device_bytes = SIZE_MAX;
+    like.integrated = like.software = false; /* what memory this machine has free does not matter */
+    return gpu_open_recorder(&m->gpu, &like, e);
 }
 
 static status open_backend(model *m, const struct model_params *p, struct err *e)
 {
     char why[256];
     struct gpu_params g = { .n_threads = p->n_threads, .reference = p->reference, .device = p->device, .alloc_limit = p->alloc_limit,
-                            .cache_dir = p->cache_dir };
+                            .cache_dir = p->cache_dir, .no_graph = p->no_graph };
     bool for_device = forward_check_device(&m->shape, NULL) == OK;
-    TRY(backend_open(&m->gpu, p->backend == BACKEND_AUTO && !for_device ? BACKEND_CPU : p->backend, &g, why, e));
+    enum backend backend = p->backend == BACKEND_AUTO && !for_device ? BACKEND_CPU : p->backend;
+    if (p->record_only && backend != BACKEND_CPU)
+        TRY(open_recorder(m, p, &g, e));
+    else
+        TRY(backend_open(&m->gpu, backend, &g, why, e));
     const struct gpu_info *info = gpu_info_of(m->gpu);
     if (info->backend != GPU_CPU) {
         snprintf(m->device, sizeof m->device, "%s, %s", info->name, info->driver);
@@ -95,7 +121,7 @@ tokenizer *model_tokenizer(model *m) { return m->tok; }
 uint32_t model_threads(const model *m) { return gpu_threads(m->gpu); }
 const char *model_backend(const model *m)
 {
-    return gpu_backend_of(m->gpu) == GPU_VULKAN ? "vulkan" : "cpu";
+    return gpu_backend_name(gpu_backend_of(m->gpu));
 }
 const char *model_device(const model *m) { return m->device; }
 const char *model_arithmetic(const model *m) { return gpu_backend_of(m->gpu) == GPU_CPU ? gpu_isa_name(m->gpu) : m->device; }

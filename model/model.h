@@ -9,8 +9,11 @@
 #define HAYATE_MODEL_MODEL_H
 
 #include "gpu/base.h"
+#include "gpu/moves.h"
 #include "model/backend.h"
+#include "model/direct.h"
 #include "model/gguf.h"
+#include "model/sample.h"
 #include "model/shape.h"
 #include "model/tokenizer.h"
 
@@ -24,9 +27,13 @@ struct model_params {
     bool reference;     /* plain C reference of every row instead of its fast twin: for tests */
     enum backend backend; /* BACKEND_AUTO: a GPU that can run this model, or the cpu */
     uint32_t device;    /* index of the device, as `info --devices` lists them */
+    enum load load;     /* of weights that go to a device */
     size_t alloc_limit; /* see struct gpu_params */
     const char *cache_dir;
+    bool no_graph;      /* see struct gpu_params */
     bool plan_only;     /* opens the device but copies no weights there: sessions can be planned, not opened */
+    bool record_only;   /* opens no device to stay, copies nothing: sessions can be opened and their steps recorded, not run. AUTO: a device as a Strix
+                         * Halo has one, with matrix units; VULKAN: like the one that is there; CPU: the cpu */
     bool (*progress)(void *ctx, size_t done, size_t total); /* bytes of weights copied to the device; false stops. May be NULL */
     void *progress_ctx;
 };
@@ -52,7 +59,7 @@ const gguf *model_gguf(const model *m);
 const struct shape *model_shape(const model *m);
 tokenizer *model_tokenizer(model *m);
 uint32_t model_threads(const model *m);
-const char *model_backend(const model *m);    /* "cpu" or "vulkan" */
+const char *model_backend(const model *m);    /* "cpu", "vulkan", "hip" */
 const char *model_device(const model *m);     /* "2 threads, avx512", or name and driver of a device */
 const char *model_arithmetic(const model *m); /* what the bits depend on beside the backend: the instruction set, or name and driver of the device */
 const char *model_decoded(const model *m);    /* types of the file that the device has no kernel for: "Q5_0, Q2_K"; NULL: none */
@@ -71,6 +78,12 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
 /* ERR_NOMEM when the plan does not fit mem_limit bytes (0: the machine's free memory); the message says what would. */
 status session_open(session **out, model *m, const struct session_params *p, size_t mem_limit, struct err *e);
 void session_close(session *s); /* accepts NULL */
+/* Bytes of device memory that the session and its model have: by their plan, as they were asked for, and what the driver counts for this process,
+ * its own things included (0: it does not say). All 0 on the cpu. */
+struct device_memory {
+    uint64_t planned, asked, driver;
+};
+void session_device_memory(const session *s, struct device_memory *out);
 
 /* Receives logits [n_rows, n_vocab] f32 of the positions pos .. pos + n_rows - 1. */
 typedef status (*session_rows_fn)(void *ctx, size_t pos, size_t n_rows, const float *logits, struct err *e);
@@ -83,8 +96,18 @@ status session_prefill(session *s, const int32_t *ids, size_t n, session_rows_fn
 status session_flush(session *s, session_rows_fn on_rows, void *ctx, struct err *e);
 /* One generated id through the decode kernels (flushes first). */
 status session_decode(session *s, int32_t id, struct err *e);
+/* What the caller reads after session_flush and session_decode; before the first position. 0, as after session_open: all logits, in session_logits.
+ * n_best up to SESSION_BEST_MAX: only the n_best largest, in session_best; they are found where the logits are computed, and a device sends
+ * 8 bytes for each instead of the whole row. */
+enum { SESSION_BEST_MAX = 256 };
+void session_want(session *s, uint32_t n_best);
 /* [n_vocab] f32 of the last row after session_flush or session_decode; owned by the session. */
 const float *session_logits(const session *s);
+/* The largest logits of the last row, by ascending id; the lower ids among equals, no NaN, and no -infinity unless n_best is 1. Fewer than n_best when there are
+ * no more such. */
+const struct candidate *session_best(const session *s, size_t *n);
+/* Brings all logits of the last row to session_logits when session_want has asked for less. */
+status session_fetch_logits(session *s, struct err *e);
 size_t session_n_past(const session *s); /* committed positions, waiting ids included */
 size_t session_n_ctx(const session *s);
 size_t session_n_ubatch(const session *s); /* rows of a prefill step, at most */
@@ -110,10 +133,21 @@ status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, st
  * function of the seed; recurrent state and windows stay what they are. The logits are those of before. ERR_USAGE: beyond the context. */
 status session_fill(session *s, size_t n_past, uint64_t seed, struct err *e);
 
-/* Runs the last recorded step again, call by call, and reports each call's row and seconds in order; it must have been the session's last step. The
- * session's state is spoilt by it: return to a mark or reset. decode: the step of session_decode, else of session_prefill; nothing is reported when there was none. */
-typedef void (*session_profile_fn)(void *ctx, const char *row, double seconds);
-status session_profile(session *s, bool decode, session_profile_fn fn, void *ctx, struct err *e);
+/* ---- what a step consists of ---- */
+
+/* A call of a step. */
+struct session_call {
+    const char *row, *part; /* kernel row; part of the model: "hc", "gdn", "qsa.index", "qsa.attend", "moe", "head", "embed", "ngram" */
+    bool decode;            /* of session_decode, else of a prompt */
+    struct gpu_moves moves;
+    double start, seconds;  /* monotonic, by the device's clock or else the cpu's; 0 when it was not run */
+};
+typedef void (*session_call_fn)(void *ctx, const struct session_call *call);
+/* From here on every call of every step is timed and reported in order, after its step. fn = NULL ends it. Results do not change. ERR_NOMEM. */
+status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e);
+/* Records the step of n rows at position pos and reports its calls without running it: of session_decode (n = 1), or of session_prefill without head.
+ * Positions lie inside the context and n in session_n_ubatch. The timeline stays where it is. */
+status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e);
 
 /* Dump of the wide residual [n_stream, n_embd] of the last row after every layer, for finding the first layer that differs:
  * with a tap set, every step copies n_layer rows there. NULL: none. */

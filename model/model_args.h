@@ -65,7 +65,7 @@ struct hc_up_args {
     gpu_addr inject;   /* [n_tok, n_stream] f32 */
     uint32_t n_stream, n_embd, n_tok, tok_group;
     float eps;
-    uint32_t reserved;
+    uint32_t rank;     /* that of the mixer: rows of Wd */
 };
 
 /* ---- experts (spec 5) ---- */
@@ -83,6 +83,15 @@ struct moe_route_args {
     gpu_addr logits; /* [n_tok, n_expert] f32 */
     gpu_addr id;     /* [n_tok, n_used] u32 */
     gpu_addr weight; /* [n_tok, n_used] f32 */
+};
+
+/* Products and routing of one row in one launch: the group that arrives last routes. Items = n_group * MATVEC_GRAIN. */
+struct moe_in_args {
+    STRUCT(matmul_args) products; /* job 0 writes the logits */
+    STRUCT(moe_route_args) route;
+    gpu_addr arrived;             /* u32, 0 before and after: groups that have stored theirs */
+    uint32_t n_group;
+    uint32_t reserved;
 };
 
 /* The (row, slot) pairs sorted by expert, rows ascending inside an expert. One item. */
@@ -128,7 +137,7 @@ struct moe_down_args {
 /* The experts as a device runs them without grouping: each (row, slot) by itself, so a row comes out the same in any batch.
  * moe_up: h[t][k][r] = silu(gate_e[r] . u) * (up_e[r] . u), e = id[t][k]. Blocks: spans of MOE_UP_GRAIN pairs x rows x slots, slots fastest.
  * Items = blocks * MOE_UP_GRAIN. */
-#define MOE_UP_GRAIN 16
+#define MOE_UP_GRAIN 8
 struct moe_up_args {
     gpu_addr block;
     gpu_addr id; /* [n_tok, n_used] u32 */
@@ -139,7 +148,7 @@ struct moe_up_args {
 };
 /* moe_mix: y[t] = sum over slots, ascending, of weight * down_e h, plus scalar[t] * shared_down (silu(gate) * up).
  * Blocks: rows x spans of MOE_MIX_GRAIN columns. Items = blocks * MOE_MIX_GRAIN. */
-#define MOE_MIX_GRAIN 16
+#define MOE_MIX_GRAIN 4
 struct moe_mix_args {
     gpu_addr block;
     gpu_addr id, weight;   /* [n_tok, n_used] */

@@ -2,6 +2,7 @@
 #include "gpu/gpu_kernels.h"
 #include "gpu/quant.h"
 #include "model/model_kernels.h"
+#include "gpu/gpu_kernels.h"
 #include "model/shape.h"
 
 #include <assert.h>
@@ -148,6 +149,15 @@ void moe_route_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
         for (uint32_t i = 0; i < n_id; i++)
             w[i] /= sum;
     }
+}
+
+/* Only whole calls: the routing wants all logits. */
+void moe_in_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct moe_in_args *a = args;
+    matvec_ref(&a->products, first, n, scratch);
+    if (first + n == a->n_group * MATVEC_GRAIN)
+        moe_route_ref(&a->route, 0, 1, scratch);
 }
 
 void moe_group_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)

@@ -8,6 +8,7 @@
 #include "model/long.h"
 #include "model/model.h"
 #include "model/sample.h"
+#include "model/shard.h"
 
 #include <signal.h>
 
@@ -15,15 +16,24 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSE = 2, EXIT_SOME_FAIL
 
 enum command { CMD_RUN, CMD_BATCH, CMD_BENCH, CMD_EVAL, CMD_INFO, CMD_TOKENIZE, CMD_SPLIT, CMD_SELFTEST, CMD_HELP, CMD_VERSION, N_COMMAND };
 
-enum { MAX_LIST = 64 };
+enum { MAX_LIST = 256 };
+enum help_form { HELP_TEXT, HELP_MAN, HELP_BASH, HELP_ZSH };
 struct uint_list {
     uint64_t v[MAX_LIST];
+    size_t n;
+    bool given; /* on the command line; else the default */
+};
+
+/* Numbers with colons between them. */
+struct colons {
+    double v[3];
     size_t n;
 };
 
 struct options {
     enum command command;
     enum command help_on;        /* help: this command; CMD_HELP: the overview */
+    enum help_form help_form;
     const char *model_path;      /* NULL: the demo model */
     const char *instruction;     /* -p; NULL: the default of the model */
     const char *system;
@@ -47,6 +57,8 @@ struct options {
     size_t mem_limit;            /* bytes; 0: free memory of the machine */
     enum backend backend;
     uint32_t device;             /* of the backend */
+    enum load load;
+    bool no_graph;               /* hip: launch call by call */
     struct sample_params sample;
     bool json;
     bool quiet;
@@ -57,23 +69,44 @@ struct options {
     const char *jsonl_path, *report_path;
     int32_t notify_fd;           /* -1: none; known to be open for writing */
     bool force, progress;
+    struct array_task task;      /* Slurm's, as main.c found it */
+    struct shard shard;          /* --shard, else (task_used) the task's place in its array; 1 of 1: all inputs */
+    bool task_used;
+    char *shard_file[3];         /* what jsonl_path, report_path and log_path point to in a shard */
     /* bench */
     struct uint_list b_prompt, b_gen, b_depth;
     enum { FILL_PROMPT, FILL_RANDOM } b_fill; /* how the depth comes about */
+    struct uint_list b_threads, b_ubatch, b_kv; /* instead of n_threads, n_ubatch, kv; 0: default */
     uint32_t b_reps;
-    bool profile;                /* time per kernel row */
-    enum { OUT_MD, OUT_JSONL } b_out;
+    struct colons sweep;         /* first, last, step of the depth; n = 0: none, else b_depth holds them */
+    const char *bench_text;      /* -f: ids of a file; NULL: random */
+    const char *abba;            /* the switch of side B; NULL: none */
+    const char *check;           /* a record to repeat; NULL: none */
+    bool cold;
+    struct {
+        const char *name, *value;
+    } env[16];                   /* what of the environment drivers look at, for the record */
+    size_t n_env;
+    bool profile;                /* time per kernel row; of run too */
+    const char *trace_path;      /* and as a trace; NULL: none */
+    enum { OUT_MD, OUT_JSONL, OUT_JSON, OUT_CSV } b_out;
     /* eval */
     char **golden;               /* [n_golden] */
     size_t n_golden;
     bool ppl;                    /* of ppl_path, or of the ids of ids_path */
     const char *ppl_path, *ids_path;
     struct uint_list needle;     /* lengths; the texts are made of files */
+    size_t ppl_stride;           /* 0: chunks one after the other */
+    const char *compare;         /* a backend or a model; NULL: none */
     /* info, tokenize */
-    bool plan, tensors, keys, devices, kernels, ids_only, as_text;
+    bool plan, tensors, keys, devices, kernels, ledger, ids_only, as_text;
+    size_t ledger_depth;
+    struct colons roof;          /* bytes/s, FLOP/s, microseconds of a launch; n = 0: none */
     /* selftest; files are names of rows, its seed is that of sample */
     bool machine;
+    uint32_t rounds;             /* cases per row; 0: default */
 
+    char *words;                 /* of options_with */
     char without_effect[256];    /* options of other programs that were accepted: "-ngl, -fa"; "" when none */
     struct console *con;         /* what is said on stderr goes through here */
     const volatile sig_atomic_t *stop; /* number of the signal that asked to stop, or 0; looked at between steps */
@@ -86,6 +119,7 @@ struct options {
 int cmd_run(const struct options *o);
 int cmd_batch(const struct options *o);
 int cmd_info(const struct options *o);
+int cmd_ledger(const struct options *o); /* of info */
 int cmd_tokenize(const struct options *o);
 int cmd_eval(const struct options *o);
 int cmd_bench(const struct options *o);

@@ -151,6 +151,15 @@ static bool mark_walked(struct gather *g, struct file_id id, bool *again)
     return true;
 }
 
+/* Whether another shard of this batch writes path, which need not have been there when this one began. */
+static bool is_of_sibling(const struct gather *g, const char *path)
+{
+    for (size_t i = 0; i < COUNT_OF(g->o->shard_file); i++)
+        if (g->o->shard_file[i] && shard_is_sibling(g->o->shard_file[i], g->o->shard, path))
+            return true;
+    return false;
+}
+
 static void left_out(struct gather *g, const char *path, const char *why)
 {
     char *shown = escaped(path);
@@ -170,7 +179,7 @@ static status visit(struct gather *g, char *path, char *name, struct err *e)
         s = fail(e, ERR_NOMEM, "list of inputs");
     else if (stat(path, &st) != 0)
         return add(g, path, name, NULL, strerror(errno), e);
-    else if (S_ISREG(st.st_mode) && !is_own(g, &st))
+    else if (S_ISREG(st.st_mode) && !is_own(g, &st) && !is_of_sibling(g, path))
         return add(g, path, name, &st, NULL, e);
     else if (S_ISREG(st.st_mode))
         left_out(g, path, "written by this batch");
@@ -323,14 +332,33 @@ status pile_gather(struct pile *p, const struct options *o, struct err *e)
     return s == OK && !p->n ? fail(e, ERR_USAGE, "no inputs in what was given") : s;
 }
 
+static void item_free(struct item *it)
+{
+    free(it->path);
+    free(it->name);
+    free(it->shown);
+    free(it->problem);
+}
+
+void pile_take_shard(struct pile *p, const struct options *o)
+{
+    size_t all = p->n;
+    if (o->shard.n <= 1)
+        return;
+    p->n = 0;
+    for (size_t i = 0; i < all; i++)
+        if (shard_of_name(p->v[i].name, o->shard.n) == o->shard.k)
+            p->v[p->n++] = p->v[i];
+        else
+            item_free(&p->v[i]);
+    console_note(o->con, "hayate: shard %u/%u%s%s: %zu of %zu inputs", o->shard.k, o->shard.n, o->task_used ? ", Slurm array task " : "",
+                 o->task_used ? o->task.id : "", p->n, all);
+}
+
 void pile_free(struct pile *p)
 {
-    for (size_t i = 0; i < p->n; i++) {
-        free(p->v[i].path);
-        free(p->v[i].name);
-        free(p->v[i].shown);
-        free(p->v[i].problem);
-    }
+    for (size_t i = 0; i < p->n; i++)
+        item_free(&p->v[i]);
     free(p->v);
     *p = (struct pile){ 0 };
 }

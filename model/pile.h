@@ -28,6 +28,8 @@ struct pile {
 status pile_gather(struct pile *p, const struct options *o, struct err *e);
 /* ERR_USAGE when two inputs share an output (or with --jsonl a path), or an output in o->out_dir is itself an input; names both. */
 status pile_check_outputs(const struct pile *p, const struct options *o, struct err *e);
+/* Keeps what belongs to o->shard, which may be nothing, and says so. The checks above are for the pile as a whole, so that every shard makes them. */
+void pile_take_shard(struct pile *p, const struct options *o);
 void pile_free(struct pile *p);
 
 #endif

@@ -48,10 +48,14 @@ uint32_t case_rnd(struct row_case *c, uint32_t n)
     return (uint32_t)((c->rng >> 33) % n);
 }
 
+uint32_t case_some(struct row_case *c, uint32_t n) { return case_rnd(c, MAX(n >> c->shrink, 1u)); }
+
 float case_uniform(struct row_case *c) { return (float)case_rnd(c, 1 << 24) / (float)(1 << 23) - 1.0f; }
 
 uint32_t case_size(struct row_case *c, uint32_t which, uint32_t tile, uint32_t lo, uint32_t hi)
 {
+    if (c->shrink)
+        hi = MIN(hi, MAX(lo + ((hi - lo) >> c->shrink), tile + 1));
     uint32_t any = lo + case_rnd(c, hi - lo + 1), odd = (lo + case_rnd(c, hi - lo + 1)) | 1;
     const uint32_t list[6] = { 1, tile - 1, tile, tile + 1, odd, any };
     return MIN(MAX(list[(c->round + which * (c->round / 6 + 1)) % 6], lo), hi);
@@ -269,7 +273,7 @@ const struct row_cases *case_find(const struct row_module *m, uint32_t id)
 bool case_build(struct row_case *c, const struct row_module *m, uint32_t id, uint32_t round, uint64_t seed)
 {
     const struct gpu_kernel *row = &m->table->row[id];
-    *c = (struct row_case){ .image = c->image, .row = row, .round = round, .rng = stream(seed, row->id, round) };
+    *c = (struct row_case){ .image = c->image, .row = row, .round = round, .shrink = c->shrink, .rng = stream(seed, row->id, round) };
     const struct row_cases *r = case_find(m, id);
     if (r)
         r->build(c);

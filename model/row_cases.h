@@ -36,6 +36,7 @@ enum { CASE_BUFS = 40, CASE_BYTES = 256 << 20, CASE_SCRATCH = 1 << 18 };
 struct row_case {
     const struct gpu_kernel *row;
     uint32_t round;                    /* 0, 1, ...: which sizes */
+    uint32_t shrink;                   /* set by who runs cases: ranges of sizes are halved so many times, except for what lies around a tile */
     uint64_t rng;
     uint8_t *image;                    /* CASE_BYTES, touched as far as used */
     size_t used;
@@ -50,6 +51,7 @@ struct row_case {
 /* ---- for builders ---- */
 
 uint32_t case_rnd(struct row_case *c, uint32_t n);                   /* 0 .. n - 1 */
+uint32_t case_some(struct row_case *c, uint32_t n);                  /* the same for a size that knows no tile: c->shrink halves n */
 float case_uniform(struct row_case *c);                              /* -1 .. 1 */
 /* A size in lo..hi: over the rounds of a row 1, tile - 1, tile, tile + 1, an odd one, any one. which: sizes of one case get different numbers 0, 1, ...
  * and meet each other in changing pairs. */

@@ -33,7 +33,7 @@ static void conv(struct row_case *c)
 static void mix(struct row_case *c)
 {
     static const uint32_t len[] = { 1, 2, 3, 5, 63, 64, 65, 130 };
-    uint32_t n_tok = len[c->round % COUNT_OF(len)], n_k = 1 + case_rnd(c, 2), n_v = n_k * (1 + case_rnd(c, 3));
+    uint32_t n_tok = len[c->round % COUNT_OF(len)], n_k = 1 + case_some(c, 2), n_v = n_k * (1 + case_some(c, 3));
     uint32_t dim = c->round % 3 == 0 ? 128 : c->round % 3 == 1 ? 32 : 16 + 8 * case_rnd(c, 10);
     size_t n_out = (size_t)n_tok * n_v * dim;
     struct gdn_block *b = block(c, n_k, n_v, dim, 4);

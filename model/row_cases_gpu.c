@@ -74,10 +74,11 @@ static struct matmul_job device_job(struct row_case *c, uint32_t type, bool comm
 
 static void matvec(struct row_case *c)
 {
-    uint32_t rows = case_define(c, "ROWS", 1), n_job = 1 + case_rnd(c, 3), n_tok = case_size(c, 0, rows, 1, 2 * rows + 1), blocks = 0;
+    uint32_t rows = case_define(c, "ROWS", 1), n_job = 1 + case_some(c, 3), n_tok = case_size(c, 0, rows, 1, 2 * rows + 1), blocks = 0;
     bool common, conv = c->round % 4 == 3;
     uint32_t type = case_weight_type(c, 256, &common), block = MAX(16u, (uint32_t)quant_type(type)->block_len);
-    uint32_t n_in = block * (1 + case_rnd(c, 1 + 1500 / block)), stride = n_in + 4 * case_rnd(c, 3);
+    uint32_t shortest = c->round % 6 == 4 ? 2600 : 0; /* then all of a loop runs that keeps six times 512 weights in flight */
+    uint32_t n_in = block * (1 + shortest / block + case_some(c, 1 + 1500 / block)), stride = n_in + 4 * case_rnd(c, 3);
     struct matmul_job *job = case_struct(c, "jobs", n_job * sizeof *job);
     if (conv)
         n_tok = MIN(n_tok, rows); /* the window moves on once in a call */
@@ -114,8 +115,8 @@ static void matvec_alone(struct row_case *c, uint32_t t)
 static void gemm(struct row_case *c)
 {
     bool common;
-    uint32_t type = case_weight_type(c, 256, &common), block = MAX((uint32_t)GEMM_DEPTH, quant_type(type)->block_len), n_job = 1 + case_rnd(c, 2), blocks = 0;
-    uint32_t n_tok = case_size(c, 0, GEMM_TOKENS, 1, 200), n_in = block * (1 + case_rnd(c, 1 + 400 / block)), stride = n_in + 4 * case_rnd(c, 3);
+    uint32_t type = case_weight_type(c, 256, &common), block = MAX((uint32_t)GEMM_DEPTH, quant_type(type)->block_len), n_job = 1 + case_some(c, 2), blocks = 0;
+    uint32_t n_tok = case_size(c, 0, GEMM_TOKENS, 1, 200), n_in = block * (1 + case_some(c, 1 + 400 / block)), stride = n_in + 4 * case_rnd(c, 3);
     struct matmul_job *job = case_struct(c, "jobs", n_job * sizeof *job);
     for (uint32_t j = 0; j < n_job; j++) {
         uint32_t n_out = case_size(c, 1 + j, GEMM_ROWS, 1, j ? 40 : 200);
@@ -191,6 +192,39 @@ static void argmax(struct row_case *c)
     case_call(c, &a, sizeof a, n_row);
 }
 
+/* Values of a row, most of them among a few levels, so that the cut runs through equal ones; levels 0: all differ, 1: next to no number */
+static float top_case_value(struct row_case *c, uint32_t levels)
+{
+    static const float odd[] = { NAN, -INFINITY, INFINITY, 3.402823466e38f, -3.402823466e38f, 0.0f, -0.0f, 1e-42f };
+    uint32_t r = case_rnd(c, 64);
+    return r < 2 ? odd[case_rnd(c, COUNT_OF(odd))] : levels == 0 ? case_uniform(c) : levels == 1 ? NAN : (float)case_rnd(c, levels) - 3;
+}
+
+static void top_call(struct row_case *c, bool pairs)
+{
+    uint32_t n_row = 1 + case_rnd(c, 2), n = case_size(c, 0, TOP_SPAN, 1, 2 * TOP_SPAN + 99), stride = n + case_rnd(c, 5), k = case_size(c, 1, 20, 1, TOP_MAX);
+    uint32_t spans = (n + TOP_SPAN - 1) / TOP_SPAN, levels = c->round % 3 == 0 ? 0 : 1 + case_rnd(c, 40);
+    struct top_args a = { .n = n, .stride = stride, .k = k };
+    if (pairs) {
+        struct argmax_best *from = (void *)case_u32(c, "from", BUF_IN, 2 * (size_t)n_row * stride);
+        for (uint32_t i = 0, id = 0; i < n_row * stride; i++) { /* ids rise, with gaps, and some are nothing */
+            id += 1 + case_rnd(c, 9);
+            from[i] = case_rnd(c, 9) ? (struct argmax_best){ id, top_case_value(c, levels) } : (struct argmax_best){ ARGMAX_NONE, -INFINITY };
+        }
+        a.from = ADDR(from);
+    } else {
+        float *from = case_f32(c, "from", BUF_IN, (size_t)n_row * stride);
+        for (uint32_t i = 0; i < n_row * stride; i++)
+            from[i] = i % stride >= n ? NAN : top_case_value(c, levels);
+        a.from = ADDR(from);
+    }
+    a.to = ADDR(case_u32(c, "to", BUF_OUT, 2 * (size_t)n_row * spans * k));
+    case_shape(c, "%u best of %u rows of %u, %u levels", k, n_row, n, levels);
+    case_call(c, &a, sizeof a, n_row * spans);
+}
+static void top_part(struct row_case *c) { top_call(c, false); }
+static void top(struct row_case *c) { top_call(c, true); }
+
 static void bench_empty(struct row_case *c)
 {
     uint32_t n = case_size(c, 0, 64, 1, 1000), *count = case_u32(c, "count", BUF_INOUT, n);
@@ -220,6 +254,8 @@ const struct row_cases gpu_cases[] = {
     { .ref = copy_ref, .build = copy },
     { .ref = argmax_part_ref, .build = argmax_part },
     { .ref = argmax_ref, .build = argmax },
+    { .ref = top_part_ref, .build = top_part },
+    { .ref = top_ref, .build = top },
     { .ref = bench_empty_ref, .build = bench_empty },
     { .ref = bench_read_ref, .build = bench_read },
     { 0 },

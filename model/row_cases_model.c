@@ -66,7 +66,7 @@ static struct hc_mats *hc_mats(struct row_case *c, uint32_t S, uint32_t *D, uint
 
 static void hc_down(struct row_case *c)
 {
-    uint32_t rows = case_define(c, "ROWS", 1), T = case_size(c, 0, rows, 1, 2 * rows + 1), S = 1 + case_rnd(c, 4), D = 16 + case_rnd(c, 700), rank = 16 + case_rnd(c, 100);
+    uint32_t rows = case_define(c, "ROWS", 1), T = case_size(c, 0, rows, 1, 2 * rows + 1), S = 1 + case_rnd(c, 4), D = 16 + case_some(c, 700), rank = 16 + case_some(c, 100);
     bool last = c->round % 3 == 2, first = c->round % 4 == 3; /* the final mixer injects nothing; into the first nothing is injected */
     struct weights_size size[3];
     struct hc_mats *m = hc_mats(c, S, &D, &rank, last, size);
@@ -102,7 +102,7 @@ static void hc_down_alone(struct row_case *c, uint32_t t)
 
 static void hc_up(struct row_case *c)
 {
-    uint32_t rows = case_define(c, "ROWS", 1), T = case_size(c, 0, rows, 1, 2 * rows + 1), S = 1 + case_rnd(c, 4), D = 16 + case_rnd(c, 300), rank = 16 + case_rnd(c, 369);
+    uint32_t rows = case_define(c, "ROWS", 1), T = case_size(c, 0, rows, 1, 2 * rows + 1), S = 1 + case_rnd(c, 4), D = 16 + case_some(c, 300), rank = 16 + case_some(c, 369);
     bool last = c->round % 3 == 2;
     struct weights_size size[3];
     struct hc_mats *m = hc_mats(c, S, &D, &rank, last, size);
@@ -115,7 +115,7 @@ static void hc_up(struct row_case *c)
             part[i * (rank + S) + rank + s] = NAN;
     struct hc_up_args a = { .residual = ADDR(case_f32(c, "residual", BUF_IN, (size_t)T * S * D)), .gain = ADDR(case_f32(c, "gain", BUF_IN, (size_t)S * D)),
                             .hc = ADDR(m), .part = ADDR(part), .squares = ADDR(squares), .u = ADDR(u), .inject = ADDR(inject), .n_stream = S, .n_embd = D,
-                            .n_tok = T, .tok_group = rows, .eps = 1e-6f };
+                            .n_tok = T, .tok_group = rows, .eps = 1e-6f, .rank = rank };
     /* mean: a mean of S terms of at most 2, each with the error of 1 / rms. low = silu(mean). A product with Wu has rank terms; the errors of low
      * in it add up at random; the slope of a sigmoid is at most 1/4. u: a mean of gates times R / rms of at most 2. */
     double mean = SUM_ABS(S, 2) + 2 * (RSQRT_REL + DIV_REL), low = 1.1 * mean + 2 * SIGMOID_REL(2);
@@ -151,7 +151,7 @@ static struct experts experts(struct row_case *c, uint32_t max_expert)
 {
     struct experts x = { case_struct(c, "block", sizeof *x.b), case_size(c, 0, 4, 1, 13) };
     x.b->n_expert = 2 + case_rnd(c, max_expert - 1);
-    x.b->n_used = 1 + case_rnd(c, MIN(x.b->n_expert, c->round % 3 ? 4u : 10u));
+    x.b->n_used = 1 + case_some(c, MIN(x.b->n_expert, c->round % 3 ? 4u : 10u));
     return x;
 }
 
@@ -169,6 +169,55 @@ static void moe_route(struct row_case *c)
     case_tolerance(c, weight, 0, 2 * EXP_REL(8) + SUM_REL(x.b->n_used) + DIV_REL); /* exp above and below the line */
     case_shape(c, "n_tok %u, n_expert %u, n_used %u", x.n_tok, x.b->n_expert, x.b->n_used);
     case_call(c, &a, sizeof a, x.n_tok);
+}
+
+/* Small multiples of 1/4: every order of summation gives the same logits, also equal ones */
+static float quarter(struct row_case *c) { return 0.25f * ((float)case_rnd(c, 9) - 4); }
+
+/* The router, its weights as the file has them or narrowed, and a matrix of any common type, as the shared expert's; sometimes rows as long as the model's */
+static void moe_in(struct row_case *c)
+{
+    struct moe_block *b = case_struct(c, "block", sizeof *b);
+    struct matmul_job *job = case_struct(c, "jobs", 2 * sizeof *job);
+    bool narrow = c->round % 2, common;
+    uint32_t other_type = case_weight_type(c, 32, &common), block = MAX(16u, (uint32_t)quant_type(other_type)->block_len);
+    uint32_t D = block * (1 + case_some(c, 640 / block)), groups = 0;
+    if (c->round % 6 == 4)
+        D = 2560;
+    b->n_expert = case_size(c, 0, MATVEC_GRAIN, 1, D == 2560 ? 40 : 512);
+    uint32_t used = 1 + case_rnd(c, 16);
+    b->n_used = MIN(b->n_expert, used);
+    float *x = case_f32(c, "x", BUF_IN, D), *logits = case_f32(c, "logits", BUF_OUT, b->n_expert), *other = case_f32(c, "y", BUF_OUT, 70);
+    struct weights_size size;
+    for (uint32_t j = 0; j < 2; j++) {
+        uint32_t type = j ? other_type : narrow ? QUANT_BF16 : QUANT_F32;
+        job[j].w = case_device_mat(c, j ? "other mat" : "router mat", type, true, D, j ? 70 : b->n_expert, &size);
+        job[j].y = ADDR(j ? other : logits);
+        job[j].y_stride = job[j].w.n_out;
+        job[j].scale = 1;
+        groups += (job[j].w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
+    }
+    for (uint32_t r = 0; r < b->n_expert; r++)
+        for (uint32_t i = 0; i < D; i++) {
+            float w = quarter(c);
+            if (narrow)
+                memcpy(AT(uint8_t, job[0].w.data) + r * job[0].w.row_bytes + 2 * i, (const uint8_t *)&w + 2, 2);
+            else
+                memcpy(AT(uint8_t, job[0].w.data) + r * job[0].w.row_bytes + 4 * i, &w, 4);
+        }
+    for (uint32_t i = 0; i < D; i++)
+        x[i] = quarter(c);
+    uint32_t *arrived = case_u32(c, "arrived", BUF_INOUT, 1), *id = case_u32(c, "id", BUF_OUT, b->n_used);
+    float *weight = case_f32(c, "weight", BUF_OUT, b->n_used);
+    *arrived = 0;
+    struct moe_in_args a = { .products = { .x = ADDR(x), .job = ADDR(job), .x_stride = D, .n_job = 2, .n_tok = 1, .tok_group = 1 },
+                             .route = { .block = ADDR(b), .logits = ADDR(logits), .id = ADDR(id), .weight = ADDR(weight) },
+                             .arrived = ADDR(arrived), .n_group = groups };
+    case_tolerance(c, other, SUM_ABS(D, DEVICE_TERM(size)), 0);
+    /* exp of more than 8 below the largest: its error falls with it */
+    case_tolerance(c, weight, 2 * EXP_REL(8) * exp(-8), 2 * EXP_REL(8) + SUM_REL(b->n_used) + DIV_REL);
+    case_shape(c, "n_embd %u, n_expert %u (%s), n_used %u, other %s", D, b->n_expert, narrow ? "BF16" : "F32", b->n_used, quant_type(other_type)->name);
+    case_call(c, &a, sizeof a, groups * MATVEC_GRAIN);
 }
 
 /* n_used different experts of each row, ascending, and weights that add up to about 1 */
@@ -278,7 +327,7 @@ static void moe_up(struct row_case *c)
     float *weight = case_f32(c, "weight", BUF_IN, n);
     uint32_t *id = case_u32(c, "id", BUF_IN, n);
     random_choice(c, &x, id, weight);
-    b->n_embd = block * (1 + case_rnd(c, 1 + 600 / block));
+    b->n_embd = block * (1 + case_some(c, 1 + 600 / block));
     b->ff = case_size(c, 1, MOE_UP_GRAIN, 1, 50);
     b->gate = case_device_mat(c, "gate", type, common, b->n_embd, b->ff * b->n_expert, &size[0]);
     bool other = c->round % 4 == 3; /* any common type beside the build's own */
@@ -304,8 +353,8 @@ static void moe_mix(struct row_case *c)
     random_choice(c, &x, id, weight);
     if (c->round % 2)
         shared_common = common;
-    b->ff = block * (1 + case_rnd(c, 1 + 300 / block));
-    b->shared_ff = MAX(32u, block) * (1 + case_rnd(c, 3));
+    b->ff = block * (1 + case_some(c, 1 + 300 / block));
+    b->shared_ff = MAX(32u, block) * (1 + case_some(c, 3));
     b->n_embd = case_size(c, 1, MOE_MIX_GRAIN, 1, 70);
     b->down = case_device_mat(c, "down", type, common, b->ff, b->n_embd * b->n_expert, &size[0]);
     b->shared_down = case_device_mat(c, "shared_down", shared_type, shared_common, b->shared_ff, b->n_embd, &size[1]);
@@ -376,7 +425,7 @@ static struct experts crowd(struct row_case *c)
 {
     struct experts x = { case_struct(c, "block", sizeof *x.b), case_size(c, 0, MOE_TILE, 1, 150) };
     x.b->n_expert = 1 + case_rnd(c, 6);
-    x.b->n_used = 1 + case_rnd(c, MIN(x.b->n_expert, 4u));
+    x.b->n_used = 1 + case_some(c, MIN(x.b->n_expert, 4u));
     return x;
 }
 
@@ -387,7 +436,7 @@ static void moe_gemm_up(struct row_case *c)
     bool common;
     uint32_t type = case_weight_type(c, 256, &common), block = MAX((uint32_t)GEMM_DEPTH, quant_type(type)->block_len), n = x.n_tok * b->n_used;
     struct weights_size size[2];
-    b->n_embd = block * (1 + case_rnd(c, 1 + 200 / block));
+    b->n_embd = block * (1 + case_some(c, 1 + 200 / block));
     b->ff = case_size(c, 1, MOE_PAIRS, 1, 100);
     b->gate = case_device_mat(c, "gate", type, common, b->n_embd, b->ff * b->n_expert, &size[0]);
     b->up = case_device_mat(c, "up", type, common, b->n_embd, b->ff * b->n_expert, &size[1]);
@@ -409,7 +458,7 @@ static void moe_gemm_down(struct row_case *c)
     bool common;
     uint32_t type = case_weight_type(c, 256, &common), block = MAX((uint32_t)GEMM_DEPTH, quant_type(type)->block_len), n = x.n_tok * b->n_used;
     struct weights_size size;
-    b->ff = block * (1 + case_rnd(c, 1 + 200 / block));
+    b->ff = block * (1 + case_some(c, 1 + 200 / block));
     b->n_embd = case_size(c, 1, GEMM_ROWS, 1, 140);
     b->down = case_device_mat(c, "down", type, common, b->ff, b->n_embd * b->n_expert, &size);
     struct moe_gemm_args a = tiles(c, &x);
@@ -499,6 +548,7 @@ const struct row_cases model_cases[] = {
     { .ref = hc_mean_ref, .build = hc_mean },
     { .ref = hc_combine_ref, .build = hc_combine },
     { .ref = moe_route_ref, .build = moe_route },
+    { .ref = moe_in_ref, .build = moe_in },
     { .ref = moe_group_ref, .build = moe_group },
     { .ref = moe_gate_up_ref, .build = moe_gate_up },
     { .ref = moe_down_ref, .build = moe_down },

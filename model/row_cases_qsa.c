@@ -16,7 +16,7 @@ struct layer {
 };
 static struct layer layer(struct row_case *c, uint32_t budget, uint32_t tile, uint32_t most_rows)
 {
-    uint32_t n_kv = 1 + case_rnd(c, 2), n_tok = case_size(c, 0, tile, 1, most_rows), n_ctx = n_tok + 32 + case_rnd(c, 600);
+    uint32_t n_kv = 1 + case_rnd(c, 2), n_tok = case_size(c, 0, tile, 1, most_rows), n_ctx = n_tok + 32 + case_some(c, 600);
     struct layer l = { case_struct(c, "block", sizeof *l.b), case_struct(c, "step", sizeof *l.step), n_tok, 0 };
     l.pos = c->round % 7 == 0 ? 0 : case_rnd(c, n_ctx - n_tok);
     *l.b = (struct qsa_block){ .n_kv = n_kv, .n_head = n_kv * (1 + case_rnd(c, 3)), .dim = 8 * case_size(c, 1, 8, 1, 16), .idx_head = 1 + case_rnd(c, QSA_IDX_HEAD_MAX),

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct cand {
-    float logit;
-    int32_t id;
-};
-
 struct sampler {
     struct sample_params p;
     size_t n_vocab;
@@ -21,7 +16,7 @@ struct sampler {
     int32_t window[SAMPLE_WINDOW];  /* ring of the last ids */
     size_t n_window, next;
     float *logit;                   /* [n_vocab] after bans and penalties */
-    struct cand *cand;              /* [n_vocab] */
+    struct candidate *cand;         /* [n_vocab] */
     double *prob;                   /* [n_vocab] */
 };
 
@@ -78,12 +73,17 @@ static double draw(sampler *s)
     return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
+/* The value of a logit, whatever it is */
+static float clean(float x) { return isnan(x) ? -INFINITY : x > FLT_MAX ? FLT_MAX : x; }
+
+static bool penalises(const struct sample_params *p) { return p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0; }
+
 /* Every distinct id of the window once: positive logits are divided by the repetition penalty and others multiplied, then
  * count x frequency and one presence penalty are taken off. */
 static void penalise(sampler *s)
 {
     const struct sample_params *p = &s->p;
-    if (p->repeat_penalty == 1 && p->presence_penalty == 0 && p->frequency_penalty == 0)
+    if (!penalises(p))
         return;
     for (size_t i = 0; i < s->n_window; i++) {
         int32_t id = s->window[i];
@@ -102,16 +102,16 @@ static void penalise(sampler *s)
     }
 }
 
-static bool before(struct cand a, struct cand b) { return a.logit > b.logit || (a.logit == b.logit && a.id < b.id); }
+static bool before(struct candidate a, struct candidate b) { return a.logit > b.logit || (a.logit == b.logit && a.id < b.id); }
 
 static int by_logit(const void *x, const void *y)
 {
-    struct cand a = *(const struct cand *)x, b = *(const struct cand *)y;
+    struct candidate a = *(const struct candidate *)x, b = *(const struct candidate *)y;
     return before(a, b) ? -1 : before(b, a) ? 1 : 0;
 }
 
 /* Restores the heap c[n], whose root is the candidate that every other one comes before, after c[at] was replaced. */
-static void sift_down(struct cand *c, size_t n, size_t at)
+static void sift_down(struct candidate *c, size_t n, size_t at)
 {
     for (;;) {
         size_t child = 2 * at + 1;
@@ -121,7 +121,7 @@ static void sift_down(struct cand *c, size_t n, size_t at)
             child++;
         if (!before(c[at], c[child]))
             return;
-        struct cand t = c[at];
+        struct candidate t = c[at];
         c[at] = c[child];
         c[child] = t;
         at = child;
@@ -133,7 +133,7 @@ static size_t candidates(sampler *s, size_t k)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->n_vocab; i++) {
-        struct cand c = { s->logit[i], (int32_t)i };
+        struct candidate c = { (int32_t)i, s->logit[i] };
         if (c.logit == -INFINITY)
             continue;
         if (n < k) {
@@ -159,25 +159,11 @@ static double weigh(sampler *s, size_t n, double temp)
     return sum;
 }
 
-int32_t sampler_choose(sampler *s, const float *logits, const int32_t *banned, size_t n_banned)
+/* One of the n candidates, which are in order and cut to top-k already */
+static int32_t draw_one(sampler *s, size_t n)
 {
-    for (size_t i = 0; i < s->n_vocab; i++)
-        s->logit[i] = isnan(logits[i]) ? -INFINITY : logits[i] > FLT_MAX ? FLT_MAX : logits[i];
-    for (size_t i = 0; i < n_banned; i++)
-        if (banned[i] >= 0 && (size_t)banned[i] < s->n_vocab)
-            s->logit[banned[i]] = -INFINITY;
-    penalise(s);
-
     const struct sample_params *p = &s->p;
-    if (!(p->temp > 0)) {
-        size_t best = 0;
-        for (size_t i = 1; i < s->n_vocab; i++)
-            if (s->logit[i] > s->logit[best])
-                best = i;
-        return (int32_t)best;
-    }
     double u = draw(s); /* one draw per choice, whatever is cut */
-    size_t n = candidates(s, p->top_k > 0 ? MIN((size_t)p->top_k, s->n_vocab) : s->n_vocab);
     if (n == 0)
         return 0;
     if (p->top_p < 1) {
@@ -198,4 +184,54 @@ int32_t sampler_choose(sampler *s, const float *logits, const int32_t *banned, s
         if ((upto += s->prob[i]) > target)
             return s->cand[i].id;
     return s->cand[n - 1].id; /* rounding of the sum */
+}
+
+int32_t sampler_choose(sampler *s, const float *logits, const int32_t *banned, size_t n_banned)
+{
+    for (size_t i = 0; i < s->n_vocab; i++)
+        s->logit[i] = clean(logits[i]);
+    for (size_t i = 0; i < n_banned; i++)
+        if (banned[i] >= 0 && (size_t)banned[i] < s->n_vocab)
+            s->logit[banned[i]] = -INFINITY;
+    penalise(s);
+
+    const struct sample_params *p = &s->p;
+    if (!(p->temp > 0)) {
+        size_t best = 0;
+        for (size_t i = 1; i < s->n_vocab; i++)
+            if (s->logit[i] > s->logit[best])
+                best = i;
+        return (int32_t)best;
+    }
+    return draw_one(s, candidates(s, p->top_k > 0 ? MIN((size_t)p->top_k, s->n_vocab) : s->n_vocab));
+}
+
+size_t sampler_needs(const sampler *s, size_t n_banned)
+{
+    bool samples = s->p.temp > 0;
+    if (penalises(&s->p) || (samples && s->p.top_k <= 0))
+        return 0;
+    return MIN((samples ? (size_t)s->p.top_k : 1) + n_banned, s->n_vocab);
+}
+
+static bool contains(const int32_t *ids, size_t n, int32_t id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+int32_t sampler_choose_best(sampler *s, const struct candidate *best, size_t n, const int32_t *banned, size_t n_banned)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < MIN(n, s->n_vocab); i++) {
+        struct candidate c = { best[i].id, clean(best[i].logit) };
+        if (c.logit > -INFINITY && !contains(banned, n_banned, c.id))
+            s->cand[kept++] = c;
+    }
+    qsort(s->cand, kept, sizeof *s->cand, by_logit);
+    if (!(s->p.temp > 0))
+        return kept ? s->cand[0].id : 0;
+    return draw_one(s, MIN(kept, (size_t)s->p.top_k));
 }

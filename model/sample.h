@@ -19,6 +19,12 @@ struct sample_params {
 
 enum { SAMPLE_WINDOW = 64 }; /* ids the penalties look back on, prompt included */
 
+/* An id that may be chosen, and its logit */
+struct candidate {
+    int32_t id;
+    float logit;
+};
+
 typedef struct sampler sampler;
 status sampler_open(sampler **out, size_t n_vocab, const struct sample_params *p, struct err *e);
 void sampler_close(sampler *s);
@@ -28,5 +34,11 @@ void sampler_reset(sampler *s);
 void sampler_accept(sampler *s, int32_t id);
 /* Chooses from logits [n_vocab]; ids in banned (may be NULL) get probability zero. Advances the random stream by one draw when temp > 0. */
 int32_t sampler_choose(sampler *s, const float *logits, const int32_t *banned, size_t n_banned);
+/* How many of the largest logits decide a choice when n_banned ids are banned: one when greedy, top_k when sampling, and the banned ones. 0: all
+ * logits do, because of penalties or without top-k. */
+size_t sampler_needs(const sampler *s, size_t n_banned);
+/* The same choice, from sampler_needs() or more of the largest logits in any order (the lower ids among equals; fewer when no more are numbers
+ * above -infinity). */
+int32_t sampler_choose_best(sampler *s, const struct candidate *best, size_t n, const int32_t *banned, size_t n_banned);
 
 #endif

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "model/store.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,7 +14,6 @@
 #include <xxhash.h>
 
 #define OWN_FOLDER ".hayate"
-#define TEMPORARY  "answer.tmp"
 #define RECORDS    "records"
 
 struct record {
@@ -21,13 +21,15 @@ struct record {
     struct origin from;
     uint64_t output;
     enum ending ending;
-    size_t order; /* of its line */
+    size_t file, order; /* which records, and of its line there */
 };
 
 struct store {
     char *dir;
-    int root, own, records; /* descriptors: DIR, DIR/.hayate, and the records, which hold the lock */
-    struct record *v;       /* sorted by name, one each */
+    char name[40], temporary[48]; /* of the records and of the answer in work, in DIR/.hayate */
+    int root, own, records; /* descriptors: DIR, DIR/.hayate, and the records, which hold the lock of this process */
+    int shared;             /* of a shard: the records of whole batches, whose lock all shards share; else -1 */
+    struct record *v;       /* sorted by name, one of each file */
     size_t n, cap;
 };
 
@@ -84,19 +86,22 @@ static int by_name_and_order(const void *a, const void *b)
 {
     const struct record *x = a, *y = b;
     int c = strcmp(x->name, y->name);
+    if (!c)
+        c = x->file < y->file ? -1 : x->file > y->file;
     return c ? c : x->order < y->order ? -1 : 1;
 }
 
 static int name_against(const void *key, const void *b) { return strcmp(key, ((const struct record *)b)->name); }
 
-/* Sorts by name and keeps the last record of each. */
+/* Sorts by name and keeps the last record of each in every file. Between files no order is known, and none is needed: a record counts only
+ * where the answer has its hash. */
 static void settle(store *s)
 {
     size_t kept = 0;
     if (s->n)
         qsort(s->v, s->n, sizeof *s->v, by_name_and_order);
     for (size_t i = 0; i < s->n; i++) {
-        if (i + 1 < s->n && strcmp(s->v[i].name, s->v[i + 1].name) == 0)
+        if (i + 1 < s->n && s->v[i].file == s->v[i + 1].file && strcmp(s->v[i].name, s->v[i + 1].name) == 0)
             free(s->v[i].name);
         else
             s->v[kept++] = s->v[i];
@@ -119,15 +124,15 @@ static status read_descriptor(int fd, const char *name, struct text *out, struct
     }
 }
 
-/* Reads the records; what follows the last line end was torn by a crash and is cut off. */
-static status load(store *s, struct err *e)
+/* Takes the lines of one file of records. *whole: the bytes up to its last line end. */
+static status load(store *s, int fd, size_t file, size_t *whole, size_t *total, struct err *e)
 {
     struct text t = { 0 };
-    size_t whole = 0;
-    status st = read_descriptor(s->records, s->dir, &t, e);
-    for (const char *end; st == OK && (end = memchr(t.p + whole, '\n', t.n - whole)); whole = (size_t)(end - t.p) + 1) {
+    status st = read_descriptor(fd, s->dir, &t, e);
+    *whole = 0;
+    for (const char *end; st == OK && (end = memchr(t.p + *whole, '\n', t.n - *whole)); *whole = (size_t)(end - t.p) + 1) {
         struct record r;
-        if (!parse_record(t.p + whole, (size_t)(end - t.p) - whole, &r))
+        if (!parse_record(t.p + *whole, (size_t)(end - t.p) - *whole, &r))
             continue;
         if (s->n == s->cap) {
             size_t cap = s->cap ? 2 * s->cap : 64;
@@ -140,14 +145,64 @@ static status load(store *s, struct err *e)
             s->v = v;
             s->cap = cap;
         }
+        r.file = file;
         r.order = s->n;
         s->v[s->n++] = r;
     }
-    if (st == OK && whole < t.n && ftruncate(s->records, (off_t)whole) != 0)
-        st = fail(e, ERR_IO, "%s/" OWN_FOLDER "/" RECORDS ": %s", s->dir, strerror(errno));
+    *total = t.n;
     text_free(&t);
-    settle(s);
     return st;
+}
+
+static status cannot(const store *s, const char *name, const char *why, struct err *e)
+{
+    return fail(e, ERR_IO, "%s/" OWN_FOLDER "/%s: %s", s->dir, name, why);
+}
+
+/* "<stem>.K-of-N<end>" */
+static bool is_of_shard(const char *name, const char *stem, const char *end)
+{
+    struct shard part = { 0 };
+    int n = 0;
+    size_t len = strlen(stem);
+    return strncmp(name, stem, len) == 0 && sscanf(name + len, ".%7u-of-%7u%n", &part.k, &part.n, &n) == 2 && strcmp(name + len + n, end) == 0;
+}
+
+/* The records of all others. A shard that is at work may be in the middle of its last line, which is left to it. A batch of all inputs is
+ * alone, and removes what killed shards were writing. */
+static status load_others(store *s, struct err *e)
+{
+    int fd = openat(s->own, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    status st = d ? OK : cannot(s, ".", strerror(errno), e);
+    size_t file = 1, whole, total;
+    for (struct dirent *f; st == OK && (f = readdir(d));) {
+        if (s->shared < 0 && is_of_shard(f->d_name, "answer", ".tmp"))
+            unlinkat(s->own, f->d_name, 0);
+        if ((strcmp(f->d_name, RECORDS) != 0 && !is_of_shard(f->d_name, RECORDS, "")) || strcmp(f->d_name, s->name) == 0)
+            continue;
+        int other = openat(s->own, f->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        st = other < 0 ? cannot(s, f->d_name, strerror(errno), e) : load(s, other, file++, &whole, &total, e);
+        if (other >= 0)
+            close(other);
+    }
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+/* All records; what follows the last line end of the own ones was torn by a crash and is cut off. */
+static status load_all(store *s, struct err *e)
+{
+    size_t whole, total;
+    TRY(load(s, s->records, 0, &whole, &total, e));
+    if (whole < total && ftruncate(s->records, (off_t)whole) != 0)
+        return cannot(s, s->name, strerror(errno), e);
+    TRY(load_others(s, e));
+    settle(s);
+    return OK;
 }
 
 static status append(store *s, const char *name, const struct record *r, struct err *e)
@@ -169,7 +224,7 @@ static status append(store *s, const char *name, const struct record *r, struct 
         if (!failed && fdatasync(s->records) != 0)
             failed = errno;
         if (failed)
-            st = fail(e, ERR_IO, "%s/" OWN_FOLDER "/" RECORDS ": %s", s->dir, strerror(failed));
+            st = cannot(s, s->name, strerror(failed), e);
     }
     text_free(&t);
     return st;
@@ -195,13 +250,38 @@ static status make_folders(const char *dir, struct err *e)
     return s;
 }
 
-status store_open(store **out, const char *dir, struct err *e)
+/* Opens records and takes a lock on them. busy: what it means that another process has it. */
+static status open_locked(const store *s, const char *name, int lock, const char *busy, int *fd, struct err *e)
+{
+    *fd = openat(s->own, name, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (*fd < 0)
+        return cannot(s, name, strerror(errno), e);
+    if (flock(*fd, lock | LOCK_NB) == 0)
+        return OK;
+    if (errno == EWOULDBLOCK)
+        return fail(e, ERR_IO, "%s: %s", s->dir, busy);
+    return fail(e, ERR_IO, "%s/" OWN_FOLDER "/%s: cannot lock: %s", s->dir, name, strerror(errno));
+}
+
+static status lock(store *s, struct shard part, struct err *e)
+{
+    char busy[80];
+    if (part.n <= 1)
+        return open_locked(s, s->name, LOCK_EX, "another batch is writing here", &s->records, e);
+    TRY(open_locked(s, RECORDS, LOCK_SH, "another batch is writing here, and not as a shard", &s->shared, e));
+    snprintf(busy, sizeof busy, "another batch is writing shard %u/%u here", part.k, part.n);
+    return open_locked(s, s->name, LOCK_EX, busy, &s->records, e);
+}
+
+status store_open(store **out, const char *dir, struct shard part, struct err *e)
 {
     status st = OK;
     store *s = calloc(1, sizeof *s);
     if (!s)
         return fail(e, ERR_NOMEM, "%s", dir);
-    s->root = s->own = s->records = -1;
+    s->root = s->own = s->records = s->shared = -1;
+    snprintf(s->name, sizeof s->name, part.n > 1 ? RECORDS ".%u-of-%u" : RECORDS, part.k, part.n);
+    snprintf(s->temporary, sizeof s->temporary, part.n > 1 ? "answer.%u-of-%u.tmp" : "answer.tmp", part.k, part.n);
     if (!(s->dir = strdup(dir))) {
         st = fail(e, ERR_NOMEM, "%s", dir);
         goto out;
@@ -213,21 +293,16 @@ status store_open(store **out, const char *dir, struct err *e)
         goto out;
     }
     s->own = openat(s->root, OWN_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    s->records = s->own < 0 ? -1 : openat(s->own, RECORDS, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (s->records < 0) {
+    if (s->own < 0) {
         st = fail(e, ERR_IO, "%s/" OWN_FOLDER ": %s", dir, strerror(errno));
         goto out;
     }
-    if (flock(s->records, LOCK_EX | LOCK_NB) != 0) {
-        st = errno == EWOULDBLOCK ? fail(e, ERR_IO, "%s: another batch is writing here", dir)
-                                  : fail(e, ERR_IO, "%s/" OWN_FOLDER "/" RECORDS ": cannot lock: %s", dir, strerror(errno));
+    TRY_OR(out, st, lock(s, part, e));
+    if (unlinkat(s->own, s->temporary, 0) != 0 && errno != ENOENT) { /* of a batch that was killed: the lock is ours */
+        st = cannot(s, s->temporary, strerror(errno), e);
         goto out;
     }
-    if (unlinkat(s->own, TEMPORARY, 0) != 0 && errno != ENOENT) { /* of a batch that was killed: the lock is ours */
-        st = fail(e, ERR_IO, "%s/" OWN_FOLDER "/" TEMPORARY ": %s", dir, strerror(errno));
-        goto out;
-    }
-    TRY_OR(out, st, load(s, e));
+    TRY_OR(out, st, load_all(s, e));
     *out = s;
     return OK;
 out:
@@ -243,6 +318,8 @@ void store_close(store *s)
         free(s->v[i].name);
     if (s->records >= 0)
         close(s->records);
+    if (s->shared >= 0)
+        close(s->shared);
     if (s->own >= 0)
         close(s->own);
     if (s->root >= 0)
@@ -278,29 +355,41 @@ static int open_parent(const store *s, const char *name, bool make, const char *
     return fd;
 }
 
+/* Whether DIR/<name>.txt has this hash */
+static bool has_output(const store *s, const char *name, uint64_t output)
+{
+    struct text bytes = { 0 };
+    char *file;
+    const char *last;
+    if (asprintf(&file, "%s.txt", name) < 0)
+        return false;
+    int parent = open_parent(s, file, false, &last);
+    int fd = parent < 0 ? -1 : openat(parent, last, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool has = fd >= 0 && read_descriptor(fd, file, &bytes, NULL) == OK && XXH3_64bits(bytes.p, bytes.n) == output;
+    if (fd >= 0)
+        close(fd);
+    if (parent >= 0)
+        close(parent);
+    free(file);
+    text_free(&bytes);
+    return has;
+}
+
 bool store_has(const store *s, const char *name, const struct origin *from, enum ending *ending)
 {
-    struct text key = { 0 }, bytes = { 0 };
-    const struct record *r = NULL;
-    char *file = NULL;
-    const char *last;
+    struct text key = { 0 };
+    const struct record *r = NULL, *end = s->v + s->n;
     bool has = false;
     if (s->n && utf8_escape(name, strlen(name), &key, NULL) == OK)
         r = bsearch(key.p, s->v, s->n, sizeof *s->v, name_against);
-    if (r && r->from.model == from->model && r->from.options == from->options && r->from.input == from->input &&
-        asprintf(&file, "%s.txt", name) > 0) {
-        int parent = open_parent(s, file, false, &last);
-        int fd = parent < 0 ? -1 : openat(parent, last, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        has = fd >= 0 && read_descriptor(fd, file, &bytes, NULL) == OK && XXH3_64bits(bytes.p, bytes.n) == r->output;
-        *ending = r->ending;
-        if (fd >= 0)
-            close(fd);
-        if (parent >= 0)
-            close(parent);
-        free(file);
-    }
+    while (r && r > s->v && strcmp(r[-1].name, key.p) == 0) /* the first of those with this name */
+        r--;
+    for (; r && !has && r < end && strcmp(r->name, key.p) == 0; r++)
+        if (r->from.model == from->model && r->from.options == from->options && r->from.input == from->input) {
+            has = has_output(s, name, r->output);
+            *ending = r->ending;
+        }
     text_free(&key);
-    text_free(&bytes);
     return has;
 }
 
@@ -313,7 +402,7 @@ static bool about_name(int x)
 
 static int write_temporary(store *s, const char *p, size_t n)
 {
-    int fd = openat(s->own, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd = openat(s->own, s->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return errno;
     int failed = write_all(fd, p, n);
@@ -329,11 +418,11 @@ static status place(store *s, const char *file, const struct text *t, struct err
     const char *last;
     int failed = write_temporary(s, t->p, t->n);
     if (failed) {
-        unlinkat(s->own, TEMPORARY, 0);
+        unlinkat(s->own, s->temporary, 0);
         return fail(e, ERR_IO, "%s/%s: %s", s->dir, file, strerror(failed));
     }
     int parent = open_parent(s, file, true, &last);
-    if (parent < 0 || renameat(s->own, TEMPORARY, parent, last) != 0)
+    if (parent < 0 || renameat(s->own, s->temporary, parent, last) != 0)
         failed = errno;
     else if (fsync(parent) != 0 && errno != EINVAL && errno != ENOTSUP) /* a file system may not know how to sync a folder */
         failed = errno;
@@ -341,7 +430,7 @@ static status place(store *s, const char *file, const struct text *t, struct err
         close(parent);
     if (!failed)
         return OK;
-    unlinkat(s->own, TEMPORARY, 0);
+    unlinkat(s->own, s->temporary, 0);
     return fail(e, about_name(failed) ? ERR_INPUT : ERR_IO, "%s/%s: %s", s->dir, file, strerror(failed));
 }
 

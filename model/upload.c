@@ -1,99 +1,108 @@
-/* upload.c - walks the weights of the trunk once to count and once to pack them into device memory. */
+/* upload.c - walks the weights of the trunk: once to choose layouts and places and to cut the work into pieces, once to hand out addresses. */
 #include "model/upload.h"
 
 #include "gpu/device_weights.h"
 #include "gpu/quant_grids.h"
-#include "gpu/team.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows packed at a time: enough for the threads, small enough for the caches of the copy */
-enum { PIECE_BYTES = 16 << 20, ALIGN = 256 };
+enum { ALIGN = 256 };
 
 struct walker {
     struct upload *u;
-    gpu *g;                /* NULL: only counts */
-    team *team;
-    uint8_t *piece;        /* [PIECE_BYTES + a row] */
-    float **tmp;           /* [threads] a decoded row */
-    size_t limit, used;    /* of the current block */
-    uint32_t block;
-    size_t done;
-    gpu_addr book;         /* grid of IQ3_S */
-    upload_progress_fn progress;
-    void *ctx;
+    direct *file;      /* of the first walk; NULL: the second one */
+    size_t used;       /* of the last block */
+    uint32_t next;     /* second walk: the item that comes now */
+    gpu_addr book;     /* grid of IQ3_S */
     struct err *e;
 };
 
-/* n bytes of the current block, or of a new one. While counting returns 0 and grows the sizes. */
-static status take(struct walker *k, size_t n, const char *what, gpu_addr *at)
+/* Room for one more in a list of n; it grows at powers of two. */
+static bool grow(void **list, size_t n, size_t elem_bytes)
+{
+    if (n & (n - 1))
+        return true;
+    void *p = realloc(*list, (n ? 2 * n : 1) * elem_bytes);
+    if (p)
+        *list = p;
+    return p != NULL;
+}
+
+/* ---- first walk: places and pieces ---- */
+
+/* A place for n bytes in the last block, or in a new one. */
+static status take(struct walker *k, size_t n, const char *what, struct upload_item *it)
 {
     struct upload *u = k->u;
     n = size_up(n, ALIGN);
-    if (n > k->limit)
-        return fail(k->e, ERR_UNSUPPORTED, "%s: found %zu bytes, expected at most %zu, the largest allocation of this device", what, n, k->limit);
-    if (k->used + n > k->limit) {
+    if (n > u->limit)
+        return fail(k->e, ERR_UNSUPPORTED, "%s: found %zu bytes, expected at most %zu, the largest allocation of this device", what, n, u->limit);
+    if (u->n_block == 0 || k->used + n > u->limit) {
+        size_t *grown = realloc(u->block_bytes, (u->n_block + 1) * sizeof *grown);
+        if (!grown)
+            return fail(k->e, ERR_NOMEM, "list of weight blocks");
+        u->block_bytes = grown;
+        u->block_bytes[u->n_block++] = 0;
         k->used = 0;
-        k->block++;
-        if (!k->g) {
-            size_t *grown = realloc(u->block_bytes, (u->n_block + 1) * sizeof *grown);
-            if (!grown)
-                return fail(k->e, ERR_NOMEM, "list of weight blocks");
-            u->block_bytes = grown;
-            u->block_bytes[u->n_block++] = 0;
-        }
     }
-    *at = k->g ? u->block[k->block].addr + k->used : 0;
+    it->block = u->n_block - 1;
+    it->offset = k->used;
     k->used += n;
-    if (!k->g) {
-        u->block_bytes[k->block] += n;
-        u->total += n;
-    }
+    u->block_bytes[it->block] += n;
+    u->total += n;
     return OK;
 }
 
-/* ---- matrices ---- */
-
-/* Source rows of a matrix: rows_per_expert apart from one expert to the next; on the device the experts lie close together. */
-struct packing {
-    const struct walker *k;
-    const struct gpu_mat *from;
-    uint32_t type;
-    size_t row_bytes;
-    uint64_t first, n; /* rows of this piece, counted on the device */
-};
-enum { ROWS_AT_ONCE = 32 };
-
-static uint32_t pack_blocks(void *ctx, uint32_t step)
+/* The rows from number `first` on that lie side by side in the file and are not too many for one piece. Rows are counted as on the device, where
+ * the experts lie close together. */
+static struct upload_piece piece_at(const struct upload_item *it, uint64_t first)
 {
-    (void)step;
-    return (uint32_t)((((const struct packing *)ctx)->n + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
+    const struct gpu_mat *m = &it->from;
+    uint64_t at = first, n = MIN(it->n_row - first, MAX((uint64_t)1, UPLOAD_PIECE_BYTES / m->row_bytes));
+    if (m->rows_per_expert) {
+        at = first / m->n_out * m->rows_per_expert + first % m->n_out;
+        if (m->rows_per_expert != m->n_out)
+            n = MIN(n, m->n_out - first % m->n_out);
+    }
+    return (struct upload_piece){ .first = first, .n = n, .from = AT(const uint8_t, m->data) + at * m->row_bytes };
 }
 
-static void pack_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
+/* A float matrix that is all bfloat16 goes there as such: half the bytes, every weight as it was. */
+static status narrow(struct walker *k, struct upload_item *it)
 {
-    const struct packing *p = ctx;
-    const struct gpu_mat *m = p->from;
-    (void)step;
-    for (uint64_t r = (uint64_t)block * ROWS_AT_ONCE; r < MIN(p->n, (uint64_t)(block + 1) * ROWS_AT_ONCE); r++) {
-        uint64_t row = p->first + r, at = m->rows_per_expert ? row / m->n_out * m->rows_per_expert + row % m->n_out : row;
-        device_pack_row(p->type, m->type, AT(const uint8_t, m->data) + at * m->row_bytes, p->k->piece + r * p->row_bytes, m->n_in, p->k->tmp[rank]);
+    struct upload_piece p;
+    const uint8_t *rows;
+    for (uint64_t r = 0; r < it->n_row; r += p.n) {
+        p = piece_at(it, r);
+        TRY(direct_read(k->file, 0, p.from, p.n * it->from.row_bytes, &rows, k->e));
+        if (!device_narrows(rows, p.n * it->from.n_in))
+            return OK;
     }
+    it->type = DEV_BF16;
+    k->u->n_narrowed++;
+    return OK;
 }
 
-static status put_rows(struct walker *k, const struct gpu_mat *from, const struct gpu_mat *to, uint64_t n_row)
+static status add_item(struct walker *k, struct upload_item *it, const char *what)
 {
-    uint64_t at_once = MAX((uint64_t)1, PIECE_BYTES / to->row_bytes);
-    for (uint64_t r = 0; r < n_row; r += at_once) {
-        struct packing p = { k, from, to->type, to->row_bytes, r, MIN(at_once, n_row - r) };
-        team_run(k->team, 1, pack_blocks, pack_block, &p);
-        TRY(gpu_write(k->g, to->data + r * to->row_bytes, k->piece, p.n * to->row_bytes, k->e));
-        k->done += p.n * to->row_bytes;
-        if (k->progress && !k->progress(k->ctx, k->done, k->u->total))
-            return fail(k->e, ERR_DEVICE, "interrupted while the weights were copied to the device");
+    struct upload *u = k->u;
+    it->row_bytes = device_row_bytes(it->type, it->from.n_in);
+    TRY(take(k, it->n_row * it->row_bytes, what, it));
+    for (struct upload_piece p = { .n = 0 }; p.first + p.n < it->n_row;) {
+        p = piece_at(it, p.first + p.n);
+        p.item = u->n_item;
+        if (!grow((void **)&u->piece, u->n_piece, sizeof *u->piece))
+            return fail(k->e, ERR_NOMEM, "list of pieces of weights");
+        u->piece[u->n_piece++] = p;
     }
+    if (!grow((void **)&u->item, u->n_item, sizeof *u->item))
+        return fail(k->e, ERR_NOMEM, "list of weights");
+    u->item[u->n_item++] = *it;
+    u->max_source_row = MAX(u->max_source_row, it->from.row_bytes);
+    u->max_row = MAX(u->max_row, it->row_bytes);
+    u->max_in = MAX(u->max_in, it->from.n_in);
     return OK;
 }
 
@@ -105,38 +114,54 @@ static void note_decoded(struct upload *u, const char *name)
         snprintf(u->decoded + n, sizeof u->decoded - n, "%s%s", n ? ", " : "", name);
 }
 
+/* ---- both walks: a matrix, a vector ---- */
+
+static const struct upload_item *next_item(struct walker *k, gpu_addr *at)
+{
+    const struct upload_item *it = &k->u->item[k->next++];
+    *at = k->u->block[it->block].addr + it->offset;
+    return it;
+}
+
 /* One matrix, or a bank of n_expert. build: the only layout beside the common ones that may be used (0: none; DEV_COUNT: any). */
 static status mat(struct walker *k, struct gpu_mat *to, const struct gpu_mat *from, uint32_t n_expert, uint32_t build, const char *what)
 {
+    struct upload_item it = { .from = *from, .n_row = (uint64_t)from->n_out * (from->rows_per_expert ? n_expert : 1) };
     *to = *from;
     if (!from->data)
         return OK;
-    uint32_t type = device_type_of(from->type, build == 0);
-    if (build != DEV_COUNT && !DEV_IS_COMMON(type) && type != build)
-        type = device_type_of(from->type, true);
-    if (from->n_in % 16)
-        return fail(k->e, ERR_UNSUPPORTED, "%s: rows of %u weights, the device kernels take multiples of 16", what, from->n_in);
-    if (!k->g && (type == DEV_I8 || (type == DEV_F32 && from->type != QUANT_F32)))
-        note_decoded(k->u, quant_type(from->type)->name);
-    to->type = type;
-    to->row_bytes = device_row_bytes(type, from->n_in);
+    if (k->file) {
+        it.type = device_type_of(from->type, build == 0);
+        if (build != DEV_COUNT && !DEV_IS_COMMON(it.type) && it.type != build)
+            it.type = device_type_of(from->type, true);
+        if (from->n_in % 16)
+            return fail(k->e, ERR_UNSUPPORTED, "%s: rows of %u weights, the device kernels take multiples of 16", what, from->n_in);
+        if (it.type == DEV_I8 || (it.type == DEV_F32 && from->type != QUANT_F32))
+            note_decoded(k->u, quant_type(from->type)->name);
+        if (from->type == QUANT_F32)
+            TRY(narrow(k, &it));
+        TRY(add_item(k, &it, what));
+    } else {
+        it = *next_item(k, &to->data);
+    }
+    to->type = it.type;
+    to->row_bytes = it.row_bytes;
     to->rows_per_expert = from->rows_per_expert ? from->n_out : 0;
-    to->book = type == DEV_IQ3_S ? k->book : 0;
-    uint64_t n_row = (uint64_t)from->n_out * (from->rows_per_expert ? n_expert : 1);
-    TRY(take(k, n_row * to->row_bytes, what, &to->data));
-    return k->g ? put_rows(k, from, to, n_row) : OK;
+    to->book = it.type == DEV_IQ3_S ? k->book : 0;
+    return OK;
 }
 
+/* n words that are taken as they are: one row. */
 static status vec(struct walker *k, gpu_addr *to, gpu_addr from, size_t n)
 {
+    const struct gpu_mat row = { .data = from, .row_bytes = n * sizeof(float), .type = QUANT_F32, .n_in = (uint32_t)n, .n_out = 1 };
     *to = from;
     if (!from)
         return OK;
-    TRY(take(k, n * sizeof(float), "a vector", to));
-    if (!k->g)
-        return OK;
-    k->done += size_up(n * sizeof(float), ALIGN);
-    return gpu_write(k->g, *to, AT(const float, from), n * sizeof(float), k->e);
+    if (k->file)
+        return add_item(k, &(struct upload_item){ .from = row, .type = DEV_F32, .n_row = 1 }, "a vector");
+    next_item(k, to);
+    return OK;
 }
 
 /* ---- the trunk ---- */
@@ -202,9 +227,8 @@ static status walk_layer(struct walker *k, struct layer_weights *to, const struc
 
 static status walk(struct walker *k, struct weights *to, const struct weights *w, const struct shape *s)
 {
-    TRY(take(k, sizeof iq3s_grid, "a code book", &k->book));
-    if (k->g)
-        TRY(gpu_write(k->g, k->book, iq3s_grid, sizeof iq3s_grid, k->e));
+    _Static_assert(sizeof iq3s_grid[0] == sizeof(float), "a grid is copied as a vector");
+    TRY(vec(k, &k->book, ADDR(iq3s_grid), COUNT_OF(iq3s_grid)));
     TRY(mat(k, &to->token_embd, &w->token_embd, 1, DEV_COUNT, "token_embd"));
     TRY(mat(k, &to->output, &w->output, 1, DEV_COUNT, "output"));
     TRY(walk_hc(k, &to->out_hc, &w->out_hc, s));
@@ -225,50 +249,27 @@ static status walk(struct walker *k, struct weights *to, const struct weights *w
     return vec(k, &to->ple.conv, w->ple.conv, wide * s->ple_conv_taps);
 }
 
-status upload_plan(struct upload *u, const struct weights *w, const struct shape *s, size_t limit, struct err *e)
+status upload_plan(struct upload *u, const struct upload_from *from, size_t limit, struct err *e)
 {
     struct weights *scratch = malloc(sizeof *scratch);
+    struct walker k = { .u = u, .e = e };
+    *u = (struct upload){ .limit = limit ? limit : SIZE_MAX / 2 };
     if (!scratch)
         return fail(e, ERR_NOMEM, "weights");
-    *u = (struct upload){ .limit = limit ? limit : SIZE_MAX / 2, .n_block = 1, .block_bytes = calloc(1, sizeof *u->block_bytes) };
-    struct walker k = { .u = u, .limit = u->limit, .e = e };
-    *scratch = *w;
-    status st = u->block_bytes ? walk(&k, scratch, w, s) : fail(e, ERR_NOMEM, "list of weight blocks");
+    *scratch = *from->weights;
+    status s = direct_open(&k.file, from->file, 1, UPLOAD_PIECE_BYTES, from->load, e);
+    if (s == OK)
+        s = walk(&k, scratch, from->weights, from->shape);
+    direct_close(k.file);
     free(scratch);
-    return st;
+    return s;
 }
 
-static uint32_t widest_row(const struct shape *s)
+status upload_place(struct upload *u, struct weights *out, const struct upload_from *from, struct err *e)
 {
-    uint32_t n = MAX(s->n_stream * s->n_embd, MAX(s->n_head * s->head_dim, s->gdn_v_head * s->gdn_dim));
-    return MAX(n, MAX(MAX(s->expert_ff, s->shared_ff), s->ple_layer >= 0 ? s->ple_head * s->ple_row : 0));
-}
-
-status upload_weights(struct upload *u, gpu *g, struct weights *out, const struct weights *w, const struct shape *s, upload_progress_fn progress, void *ctx,
-                      struct err *e)
-{
-    status st = OK;
-    struct walker k = { .u = u, .g = g, .e = e, .progress = progress, .ctx = ctx, .limit = u->limit };
-    uint32_t n_thread = gpu_cores_available();
-    TRY(team_open(&k.team, n_thread, e));
-    u->block = calloc(u->n_block, sizeof *u->block);
-    k.piece = malloc(PIECE_BYTES + 4 * (size_t)widest_row(s));
-    k.tmp = calloc(n_thread, sizeof *k.tmp);
-    for (uint32_t i = 0; k.tmp && i < n_thread; i++)
-        k.tmp[i] = malloc(widest_row(s) * sizeof(float));
-    if (!u->block || !k.piece || !k.tmp)
-        st = fail(e, ERR_NOMEM, "upload of the weights");
-    for (uint32_t i = 0; st == OK && i < u->n_block; i++)
-        st = gpu_alloc(g, &u->block[i], u->block_bytes[i], GPU_MEM_DEVICE, "weights", e);
-    *out = *w;
-    if (st == OK)
-        st = walk(&k, out, w, s);
-    for (uint32_t i = 0; k.tmp && i < n_thread; i++)
-        free(k.tmp[i]);
-    free(k.tmp);
-    free(k.piece);
-    team_close(k.team);
-    return st;
+    struct walker k = { .u = u, .e = e };
+    *out = *from->weights;
+    return walk(&k, out, from->weights, from->shape);
 }
 
 void upload_free(struct upload *u, gpu *g)
@@ -277,5 +278,7 @@ void upload_free(struct upload *u, gpu *g)
         gpu_free(g, &u->block[i]);
     free(u->block);
     free(u->block_bytes);
+    free(u->item);
+    free(u->piece);
     *u = (struct upload){ 0 };
 }

@@ -131,12 +131,15 @@ void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
 {
     const struct qsa_block *b = &l->block;
     gpu_addr block = gpu_block(c, b);
+    c->part = "qsa.attend"; /* with all products of the layer, those of the indexer too: they share a call */
     gpu_matmul(c, l->in, b->budget ? 5 : 3, u, d->n_embd, n_tok);
     CALL(c, qsa_kernels, K_qsa_prep, n_tok, struct qsa_prep_args, .block = block, .step = step, .qg = s->qg, .k = s->k, .v = s->v, .iq = s->iq);
+    c->part = "qsa.index";
     if (b->budget)
         pool(c, l, s, &d->form, block, step, n_tok);
     if (b->budget && b->cap_blocks > b->budget) /* a smaller context never drops a block */
         choose(c, b, s, block, step, n_tok);
+    c->part = "qsa.attend";
     attend(c, b, s, &d->form, block, step, n_tok);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_head * d->dim, n_tok);
 }

@@ -336,6 +336,9 @@ void qsa_attend_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scr
     }
 }
 
+/* What was not chosen has weight 0. */
+void qsa_attend_masked_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch) { qsa_attend_ref(args, first, n, scratch); }
+
 /* The union is a matter of how often a block is read: each row is what it is alone. */
 void qsa_attend_union_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {

@@ -82,9 +82,33 @@ refuse 'list' 2 "-p: '12,x' is not a list" bench -p 12,x
 refuse 'fill with what' 2 "--fill: found 'zeros', expected prompt or random" bench --fill zeros
 refuse 'no batch' 2 '--pooled-max-tokens: found 0, expected 1\.\.65536' --pooled-max-tokens 0 "$page"
 refuse 'precise with q8_0' 2 '--precise: keeps K and V in f32, found q8_0' --precise -ctk q8_0 "$page"
-refuse 'short needle' 2 "--needle: '100' is not a list of numbers" eval --needle 100
+refuse 'short needle' 2 "--needle: found 100, expected at least 128" eval --needle 100
 refuse 'two questions' 2 'eval: expected one of' eval --needle 200 --golden tests/golden/q.en48.gold
 refuse 'state of a batch' 2 '--save-state: not an option of batch' batch -o "$dir/out" --save-state f "$page"
+refuse 'range' 2 "-p: '12-8' is not a list" bench -p 12-8
+refuse 'range that stands still' 2 "-p: '8-12\\+0' is not a list" bench -p 8-12+0
+refuse 'range from nothing' 2 "-p: '0-12\\*2' is not a list" bench -p '0-12*2'
+refuse 'long list' 2 '-d: more than 256 numbers' bench -d 0-1000
+refuse 'cache types of bench' 2 '-ctv f16: K and V have one type' bench -ctk f16,f32 -ctv f16
+refuse 'precise bench' 2 '--precise: ' bench --precise --kv f16,f32
+refuse 'threads of bench' 2 '-t: found 0, expected at least 1' bench -t 1,0
+refuse 'sweep' 2 '--sweep: found 5:1:1' bench --sweep 5:1:1
+refuse 'half a sweep' 2 "--sweep: found '5:6', expected FIRST:LAST:STEP" bench --sweep 5:6
+refuse 'sweep and depth' 2 '--sweep: takes the place of -d' bench --sweep 0:8:4 -d 4
+refuse 'abba of nonsense' 2 '--bogus: no such option' bench -q --abba '--bogus'
+refuse 'abba of nothing' 2 "' ': expected a switch" bench -q --abba ' '
+refuse 'abba of other tests' 2 '--abba -p 8,9: changes which tests' bench -q -p 8 --abba '-p 8,9'
+refuse 'abba and check' 2 'bench: --abba and --check' bench --check f --abba '-t 1'
+refuse 'check in csv' 2 '--check: writes' bench --check f -o csv
+refuse 'missing record' 1 'no-such-record: cannot open' bench -q --check no-such-record
+refuse 'cold demo' 2 '--cold: the built-in model' bench -q --cold
+refuse 'short text' 1 "$page: 297 tokens, expected at least 4096" bench -q -f "$page" -p 4096
+refuse 'roof' 2 "--roof: found '5', expected B:F" info --ledger --roof 5
+refuse 'flat roof' 2 '--roof: found 0:5' info --ledger --roof 0:5
+refuse 'roof without ledger' 2 'info: --roof belongs to --ledger' info --roof 1e9:1e9
+refuse 'json without ledger' 2 'info: --json belongs to --ledger' info --json
+refuse 'compare with nothing' 2 'eval: --compare belongs to --ppl' eval --golden f --compare cpu
+refuse 'compare with no file' 1 'no-such-model: ' eval -q --ids tests/golden/q.en48.gold --compare no-such-model
 refuse 'split of one' 2 'split: found 1 files' split a.gguf
 refuse 'help of nothing' 2 "help: no command 'nothing'" help nothing
 refuse 'empty argument' 2 '-m: found an empty name' -m '' "$page"
@@ -92,16 +116,14 @@ refuse 'empty argument' 2 '-m: found an empty name' -m '' "$page"
 # --- known, but of a later version: refused by name, never ignored ---
 while read -r words; do
     case $words in
-    info* | eval* | bench*) name=${words#* } ;;
+    info* | eval* | bench* | batch*) name=${words#* } ;;
     *) name=$words ;;
     esac
     name=${name%%[ =]*}
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
---backend=hip
 --parallel 2
---shard 1/2
 --draft 4
 --draft auto
 --draft=2
@@ -111,21 +133,17 @@ done <<'LATER'
 --load copy
 -lm none
 --no-block-topk
---no-graph
 --no-fuse
---profile
+batch --profile
 --reasoning-budget 0
 bench --kernels
-eval --compare vulkan
-bench -f text.txt
-bench -o csv
-bench -o json
+bench -o sql
 bench --draft 3
 LATER
 
 # --- help and version ---
 run --version
-expect 'version' 0 '^hayate [0-9]+\.[0-9]+\.[0-9]+ \(commit .*\), (gcc|clang) .*, backends: cpu, vulkan, ' ''
+expect 'version' 0 '^hayate [0-9]+\.[0-9]+\.[0-9]+ \(commit .*\), (gcc|clang) .*, backends: cpu, vulkan, hip, ' ''
 for args in help --help -h 'help run' 'help batch' 'help bench' 'help eval' 'help info' 'help tokenize' 'help split' 'help selftest' 'bench --help' 'info -h'; do
     # shellcheck disable=SC2086
     run $args
@@ -474,7 +492,7 @@ run selftest -q --backend cpu -s 7 hc_mean
 cmp -s "$dir/out" "$dir/seven" || bad 'the same seed gives other cases'
 refuse 'no such row' 2 "selftest: no row 'nope'" selftest hc_mean nope
 refuse 'rows to measure' 2 "selftest: --machine runs no rows, found 'hc_mean'" selftest --machine hc_mean
-refuse 'no such backend' 1 'hip: not in this build' selftest --backend hip
+refuse 'no such backend' 1 'hip: no ROCm is installed' selftest --backend hip
 refuse 'no driver' 1 'vulkan: no driver is installed' -q --backend vulkan "$page"
 refuse 'no driver for the device' 1 'vulkan: no driver is installed' -q --device 1 "$page"
 

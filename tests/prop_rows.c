@@ -335,6 +335,45 @@ static void test_moe_scatter(void)
     }
 }
 
+/* Spans, and spans of spans, against taking the largest k times from the whole row */
+static void test_top(void)
+{
+    for (int round = 0; round < 40; round++) {
+        uint32_t n = 1 + rnd(round % 2 ? 9 * TOP_SPAN : 300), k = 1 + rnd(round % 4 == 3 ? TOP_MAX : 30), levels = 1 + rnd(200), n_part = n, n_best = 0, got = 0;
+        float *x = floats(n);
+        struct argmax_best *list = NULL;
+        for (uint32_t i = 0; i < n; i++)
+            x[i] = rnd(50) == 0 ? NAN : rnd(50) == 0 ? -INFINITY : rnd(5000) == 0 ? INFINITY : rnd(3) ? x[i] : (float)rnd(levels) / (float)levels;
+        do { /* the first time the row itself */
+            uint32_t spans = (n_part + TOP_SPAN - 1) / TOP_SPAN;
+            struct argmax_best *next = malloc((size_t)spans * k * sizeof *next);
+            struct top_args a = { .from = list ? ADDR(list) : ADDR(x), .to = ADDR(next), .n = n_part, .stride = n_part, .k = k };
+            run(list ? top_ref : top_part_ref, &gpu_kernels.row[list ? K_top : K_top_part], &a, spans);
+            free(list);
+            list = next;
+            n_part = spans * k;
+        } while (n_part > k);
+        for (; got < k && list[got].id != ARGMAX_NONE; got++)
+            CHECK(list[got].id < n && (got == 0 || list[got].id > list[got - 1].id) && list[got].value == x[list[got].id]);
+        for (uint32_t i = got; i < k; i++)
+            CHECK(list[i].id == ARGMAX_NONE && list[i].value == -INFINITY);
+        for (; n_best < k; n_best++) {
+            uint32_t best = ARGMAX_NONE, at = 0;
+            for (uint32_t i = 0; i < n; i++)
+                if (x[i] > -INFINITY && (best == ARGMAX_NONE || x[i] > x[best]))
+                    best = i;
+            if (best == ARGMAX_NONE)
+                break;
+            while (at < got && list[at].id != best)
+                at++;
+            CHECK(at < got);
+            x[best] = NAN;
+        }
+        CHECK(n_best == got);
+        free(x), free(list);
+    }
+}
+
 /* Parts and their best against one walk over the row; few levels: many ties */
 static void test_argmax(void)
 {
@@ -430,6 +469,7 @@ int main(void)
     test_top_blocks();
     test_moe_scatter();
     test_argmax();
+    test_top();
     CHECK(case_open(&c, &e) == OK);
     test_route(&c);
     for (isa = ISA_BASE; isa < ISA_COUNT; isa++) {

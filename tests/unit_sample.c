@@ -276,6 +276,35 @@ static void test_stream(void)
     CHECK(sampler_open(&s, 0, &q, &e) == ERR_USAGE);
 }
 
+/* How many of the largest logits decide, and that the others do not */
+static void test_needs(void)
+{
+    struct sample_params q = SAMPLE_DEFAULTS;
+    sampler *s = open_sampler(100, q);
+    CHECK(sampler_needs(s, 0) == 1 && sampler_needs(s, 3) == 4 && sampler_needs(s, 1000) == 100);
+    CHECK(sampler_choose_best(s, (struct candidate[]){ { 3, 1 }, { 7, 2 }, { 9, 2 } }, 3, NULL, 0) == 7);
+    CHECK(sampler_choose_best(s, (struct candidate[]){ { 3, 1 }, { 7, 2 }, { 9, 2 } }, 3, (int32_t[]){ 7 }, 1) == 9);
+    CHECK(sampler_choose_best(s, NULL, 0, NULL, 0) == 0);
+    sampler_close(s);
+    q.temp = 1;
+    s = open_sampler(100, q);
+    CHECK(sampler_needs(s, 0) == 20 && sampler_needs(s, 2) == 22 && sampler_needs(s, 99) == 100);
+    CHECK(sampler_choose_best(s, (struct candidate[]){ { 5, -INFINITY }, { 6, NAN }, { 8, -3 } }, 3, NULL, 0) == 8);
+    CHECK(sampler_choose_best(s, NULL, 0, NULL, 0) == 0);
+    sampler_close(s);
+    q.top_k = 0; /* all that there are may be drawn */
+    s = open_sampler(100, q);
+    CHECK(sampler_needs(s, 0) == 0);
+    sampler_close(s);
+    for (int i = 0; i < 3; i++) { /* a penalty may bring up what is far down */
+        struct sample_params p = SAMPLE_DEFAULTS;
+        *(i == 0 ? &p.repeat_penalty : i == 1 ? &p.presence_penalty : &p.frequency_penalty) = 1.1f;
+        s = open_sampler(100, p);
+        CHECK(sampler_needs(s, 0) == 0);
+        sampler_close(s);
+    }
+}
+
 int main(void)
 {
     srand((unsigned)test_seed(20260815));
@@ -283,6 +312,7 @@ int main(void)
     test_cuts();
     test_penalties();
     test_stream();
+    test_needs();
     test_random();
     return TEST_END();
 }

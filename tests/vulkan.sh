@@ -66,17 +66,29 @@ texts=("$dir/ls" "$dir/ja")
 echo 'ls - list directory contents. Information about the FILEs (the current directory by default).' >"$dir/ls"
 echo 'grep は、各 FILE の中で PATTERN に一致する行を検索する。' >"$dir/ja"
 [ -n "$short" ] || texts+=("$dir/cp") && echo 'cp - copy files and directories. Copy SOURCE to DEST, or multiple SOURCEs to DIRECTORY.' >"$dir/cp"
-answers() { # backend, file
-    "$hayate" -q --backend "$1" --precise --ignore-eos -n "$n" --json "${texts[@]}" 2>"$dir/err" | jq -r .text >"$2"
+answers() { # backend, file, options
+    "$hayate" -q --backend "$1" --precise -n "$n" --json "${@:3}" "${texts[@]}" 2>"$dir/err" | jq -r .text >"$2"
+}
+same_texts() { # options
+    answers cpu "$dir/cpu" "$@"
+    answers vulkan "$dir/vulkan" "$@"
+    checks=$((checks + 1))
+    if [ ! -s "$dir/cpu" ] || ! cmp -s "$dir/cpu" "$dir/vulkan"; then
+        bad "$*: other texts than on the cpu: $(diff "$dir/cpu" "$dir/vulkan")"
+    fi
 }
 n=16
 [ -z "$short" ] || n=4
-answers cpu "$dir/cpu"
-answers vulkan "$dir/vulkan"
-checks=$((checks + 1))
-if [ ! -s "$dir/cpu" ] || ! cmp -s "$dir/cpu" "$dir/vulkan"; then
-    bad "other texts than on the cpu: $(diff "$dir/cpu" "$dir/vulkan")"
-fi
+same_texts --ignore-eos     # the best of the logits and of the banned ones come back
+texts=("${texts[@]:0:1}") n=5 # enough for what differs in the choice only
+same_texts                  # the arg-max
+same_texts --repeat-penalty 1.2
+for seed in 1 2 3; do
+    same_texts --ignore-eos --temp 0.9 --seed $seed
+    [ -z "$short" ] || break
+done
+same_texts --ignore-eos --temp 0.9 --top-k 0 --top-p 1 # all logits
+same_texts --ignore-eos --temp 2 --top-k 200 --top-p 1
 
 # --- what is said ---
 run info -q --backend vulkan
@@ -93,7 +105,16 @@ check 'bench' 0 '\| Vulkan  \| +pp8 \|' "^build: .*, ${device%% (*}"
 ! grep -q threads "$dir/out" || bad 'bench: threads of a device'
 run bench -q --backend vulkan -p 0 -n 1 -r 1 -o jsonl
 check 'bench, json' 0
-jq -e '.backends == "Vulkan" and .n_gpu_layers > 0 and (has("n_threads") | not) and (.gpu_info | length) > 3' "$dir/out" >/dev/null || bad "bench: $(cat "$dir/out")"
+jq -e '.device_bytes_planned > 0 and .device_bytes_allocated == .device_bytes_planned and has("device_bytes_driver") and .load_seconds > 0 and
+    .backends == "Vulkan" and .n_gpu_layers > 0 and (has("n_threads") | not) and (.gpu_info | length) > 3' "$dir/out" >/dev/null || bad "bench: $(cat "$dir/out")"
+run info --plan -q --backend vulkan
+check 'plan' 0 '^  of it on the device +[0-9]+ bytes' 'model: device weights +[0-9]+ bytes .* [0-9]+ of F32 as BF16'
+for load in direct mmap; do
+    run -q --backend vulkan -m tests/models/tiny-man.gguf --load $load -n 4 -p 'Go.' "$dir/ls"
+    check "load $load" 4
+    cp "$dir/out" "$dir/$load"
+done
+cmp -s "$dir/direct" "$dir/mmap" || bad 'load: other texts by direct and by mmap'
 run --backend vulkan -m build/models/tiny-zoo.gguf -n 1 -p 'Go.' "$dir/ls"
 check 'decoded types' 4 '^hayate: types without a kernel for this device, decoded while loading: .*Q5_0'
 [ "$(grep -c 'without a kernel' "$dir/err")" = 1 ] || bad 'decoded types: not one line'

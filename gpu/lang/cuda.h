@@ -25,6 +25,8 @@ typedef u64 gpu_addr; /* what argument structs are made of */
 template <typename T, u32 N> using cuda_array = T[N];
 #define IN_ARRAY(T, name, n) const cuda_array<T, n> &name
 #define OUT_ARRAY(T, name, n) cuda_array<T, n> &name
+#define IN_ARRAY2(T, name, n, m) const cuda_array<cuda_array<T, m>, n> &name
+#define OUT_ARRAY2(T, name, n, m) cuda_array<cuda_array<T, m>, n> &name
 
 template <typename T> FN T *cuda_at(u64 address, u32 i) { return (T *)(address + u64(i) * sizeof(T)); }
 #define LD(T, address, i) (*cuda_at<const T>(address, i))
@@ -48,6 +50,7 @@ template <typename T> FN T *cuda_at(u64 address, u32 i) { return (T *)(address +
 #define SG_LANE (LID % SG_SIZE)
 #define sync_group() __syncthreads()
 #define sync_group_memory() __syncthreads()
+#define sync_subgroup() __syncwarp()
 #define memory_release() __threadfence()
 #define memory_acquire() __threadfence()
 
@@ -97,8 +100,7 @@ struct cuda_sums : nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16,
 #define matrix_load_columns(m, array, offset, stride) nvcuda::wmma::load_matrix_sync(m, (const half *)&array[offset], 8u * (stride))
 #define matrix_store_columns(m, array, offset, stride) nvcuda::wmma::store_matrix_sync(&array[offset], m, stride, nvcuda::wmma::mem_col_major)
 #define matrix_store_columns_at(m, address, offset, stride) \
-    nvcuda::wmma::store_matrix_sync((float *)(address) + (offset), m, stride, nvcuda::wmma::mem_col_major)
-#define sync_subgroup() __syncwarp()
+    nvcuda::wmma::store_matrix_sync((f32 *)(address) + (offset), m, stride, nvcuda::wmma::mem_col_major)
 #define matrix_mad(sum, a, b) nvcuda::wmma::mma_sync(sum, a, b, sum)
 #define matrix_each(i, m) UNROLL for (u32 i = 0u; i < (m).num_elements; i++)
 FN u32 pack_halves(f32 a, f32 b) { return f2h(a) | f2h(b) << 16; }

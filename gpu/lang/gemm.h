@@ -63,10 +63,10 @@ FN void put_chunk(u32 r, u32 part, IN_ARRAY(f32, w, 16), IN_ARRAY(f32, sm, 2), I
         }                                                                                                                         \
     }
 
-/* Stores a sum: element (row i, column j) to y[(column0 + j) * stride + row0 + i]. Whole matrices go straight to memory; at the edges what is outside
- * of rows x columns is left out. */
+/* Stores a sum: element (row i, column j) to y[(column0 + j) * stride + row0 + i]. Whole matrices go straight to memory where its columns are aligned to
+ * 16 bytes, as such a store asks for; at the edges what is outside of rows x columns is left out. */
 #define STORE_SUM(m, y, stride, row0, column0, rows, columns)                                                                     \
-    if ((row0) + 16u <= (rows) && (column0) + 16u <= (columns)) {                                                                 \
+    if ((row0) + 16u <= (rows) && (column0) + 16u <= (columns) && (stride) % 4u == 0u && (u32(y) & 15u) == 0u) {                  \
         matrix_store_columns_at(m, OFF(y, column0, 4ul * (stride)), row0, stride);                                                \
     } else {                                                                                                                      \
         matrix_store_columns(m, bounce, SG_ID * 256u, 16u);                                                                       \

@@ -17,6 +17,8 @@
 #define UNROLL [[unroll]]
 #define IN_ARRAY(T, name, n) in T name[n]
 #define OUT_ARRAY(T, name, n) inout T name[n]
+#define IN_ARRAY2(T, name, n, m) in T name[n][m]
+#define OUT_ARRAY2(T, name, n, m) inout T name[n][m]
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer mem_f32 { float v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer mem_u32 { uint v[]; };
@@ -81,6 +83,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer coh
 #define sbyte(x, i) bitfieldExtract(int(x), 8 * (i), 8)  /* byte i as i32 */
 
 #ifdef MATRIX
+layout(constant_id = 0) const bool slow_convert = false; /* set when a pipeline is made: integers to floats at a fraction of the rate of additions */
+#define SLOW_CONVERT slow_convert
 /* Matrices of 16 x 16 that a subgroup holds together: f16 operands, f32 sums. Where an element lies is not known. Operands are loaded from SHARED
  * arrays of u32x4 (8 halves); stride and offset count elements of the array. */
 #define MATRIX_A(name) coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> name

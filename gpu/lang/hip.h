@@ -31,6 +31,8 @@ typedef i8 int8_t;
 template <typename T, u32 N> using hip_array = T[N];
 #define IN_ARRAY(T, name, n) const hip_array<T, n> &name
 #define OUT_ARRAY(T, name, n) hip_array<T, n> &name
+#define IN_ARRAY2(T, name, n, m) const hip_array<hip_array<T, m>, n> &name
+#define OUT_ARRAY2(T, name, n, m) hip_array<hip_array<T, m>, n> &name
 
 #define GLOBAL __attribute__((address_space(1)))
 #define CONSTANT __attribute__((address_space(4))) /* read by scalar loads; nothing that a kernel reads by FIELD changes while it runs */
@@ -67,6 +69,12 @@ FN void sync_group()
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 #define sync_group_memory() sync_group()
+FN void sync_subgroup()
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
 FN void memory_release() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"); }
 FN void memory_acquire() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"); }
 
@@ -162,7 +170,6 @@ struct hip_two {
     UNROLL for (u32 i_ = 0u; i_ < 8u; i_++) array[(offset) + LID % 16u * (stride) + 2u * i_ + SG_LANE / 16u] = m[i_]
 #define matrix_store_columns_at(m, address, offset, stride) \
     UNROLL for (u32 i_ = 0u; i_ < 8u; i_++) ST(f32, address, (offset) + LID % 16u * (stride) + 2u * i_ + SG_LANE / 16u, m[i_])
-#define sync_subgroup() (__builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront"), __builtin_amdgcn_wave_barrier())
 #define matrix_mad(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, sum)
 #define matrix_each(i, m) UNROLL for (u32 i = 0u; i < 8u; i++)
 FN u32 pack_halves(f32 a, f32 b) { return f2h(a) | f2h(b) << 16; }

@@ -27,6 +27,8 @@ typedef u64 gpu_addr; /* what argument structs are made of */
 template <typename T, u32 N> using host_array = T[N];
 #define IN_ARRAY(T, name, n) const host_array<T, n> &name
 #define OUT_ARRAY(T, name, n) host_array<T, n> &name
+#define IN_ARRAY2(T, name, n, m) const host_array<host_array<T, m>, n> &name
+#define OUT_ARRAY2(T, name, n, m) host_array<host_array<T, m>, n> &name
 
 #ifndef HOST_SG_SIZE
 #define HOST_SG_SIZE 32
@@ -96,6 +98,7 @@ FN u32 host_fetch_add(u32 *p, u32 x)
 #define SG_LANE (host_lid % SG_SIZE)
 #define sync_group() ((void)host_meet(HOST_BARRIER, __LINE__, 0u, 0u))
 #define sync_group_memory() sync_group()
+#define sync_subgroup() ((void)host_meet(HOST_SUBGROUP, __LINE__, 0u, 0u))
 #define memory_release() ((void)0)
 #define memory_acquire() ((void)0)
 
@@ -152,7 +155,7 @@ FN host_operand host_load(const u32x4 *from, u32 stride)
 }
 FN void host_mad(host_sums &sum, const host_operand &a, const host_operand &b, int line)
 {
-    host_meet(HOST_MATRIX, line, 0u, 0u);
+    host_meet(HOST_SUBGROUP, line, 0u, 0u);
     for (u32 i = 0u; i < 256u / SG_SIZE; i++)
         for (u32 e = i * SG_SIZE + SG_LANE, k = 0u; k < 16u; k++)
             sum.v[i] = fmaf(f16_to_f32(a.h[e / 16u][k]), f16_to_f32(b.h[e % 16u][k]), sum.v[i]);
@@ -165,8 +168,12 @@ FN void host_store(const host_sums &m, f32 *to, u32 stride)
 #define matrix_load_rows(m, array, offset, stride) m = host_load(&array[offset], stride)
 #define matrix_load_columns(m, array, offset, stride) m = host_load(&array[offset], stride)
 #define matrix_store_columns(m, array, offset, stride) host_store(m, &array[offset], stride)
-#define matrix_store_columns_at(m, address, offset, stride) host_store(m, (f32 *)(address) + (offset), stride)
-#define sync_subgroup() ((void)sg_get(0u, 0u))
+#define matrix_store_columns_at(m, address, offset, stride)                                                     \
+    do {                                                                                                        \
+        if ((address + 4u * u64(offset)) % 16u != 0u || (stride) % 4u != 0u)                                    \
+            host_fault(__LINE__, "a matrix is stored to columns that are not aligned to 16 bytes");             \
+        host_store(m, host_at<f32>(address, offset, __LINE__), stride);                                         \
+    } while (0)
 #define matrix_mad(sum, a, b) host_mad(sum, a, b, __LINE__)
 #define matrix_each(i, m) for (u32 i = 0u; i < 256u / SG_SIZE; i++)
 FN u32 pack_halves(f32 a, f32 b) { return f2h(a) | f2h(b) << 16; }

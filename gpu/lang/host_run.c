@@ -85,7 +85,7 @@ static struct {
     const void *args;
 } now;
 
-static const char *const meeting_name[] = { "the barrier", "sg_add", "sg_add", "sg_max", "sg_max", "sg_xor", "sg_get", "a matrix" };
+static const char *const meeting_name[] = { "the barrier", "sg_add", "sg_add", "sg_max", "sg_max", "sg_xor", "sg_get", "sync_subgroup or a matrix" };
 
 static void die(const char *text)
 {

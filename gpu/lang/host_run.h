@@ -28,7 +28,7 @@ void host_run(const struct host_kernel *k, void (*item)(const void *args), const
 
 /* ---- for host.h ---- */
 
-enum host_meeting { HOST_BARRIER, HOST_ADD_F32, HOST_ADD_U32, HOST_MAX_F32, HOST_MAX_U32, HOST_XOR, HOST_GET, HOST_MATRIX };
+enum host_meeting { HOST_BARRIER, HOST_ADD_F32, HOST_ADD_U32, HOST_MAX_F32, HOST_MAX_U32, HOST_XOR, HOST_GET, HOST_SUBGROUP };
 
 extern uint32_t host_group, host_lid;
 void host_add_shared(struct host_kernel *k, void **at, size_t bytes);

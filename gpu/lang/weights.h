@@ -13,9 +13,15 @@
 #define HAS(type) (TYPE == (type))
 #endif
 
-/* byte i of a word as f32, unsigned and signed */
+/* byte i of a word as f32, unsigned and signed. On a device whose conversions are slow the byte becomes the low mantissa of 2^23, which a subtraction takes
+ * away: worth its longer code where many weights are decoded in a short loop. */
+#ifdef SLOW_CONVERT
+#define UF(word, i) (SLOW_CONVERT ? as_f32(0x4b000000u | ubyte(word, i)) - 8388608.0f : f32(ubyte(word, i)))
+#define SF(word, i) (SLOW_CONVERT ? as_f32(0x4b000000u | ubyte((word) ^ 0x80808080u, i)) - 8388736.0f : f32(sbyte(word, i)))
+#else
 #define UF(word, i) f32(ubyte(word, i))
 #define SF(word, i) f32(sbyte(word, i))
+#endif
 
 /* 16 signed bytes */
 FN void chunk_bytes(IN_ARRAY(u32, v, 16), OUT_ARRAY(f32, q, 16))
@@ -214,18 +220,27 @@ FN void load_x(u64 x, u32 c, OUT_ARRAY(f32, v, 16))
     }
 }
 
-/* acc + the product of a chunk with 16 values whose sum is `sum`, in the one order that all kernels use */
-FN f32 chunk_dot(IN_ARRAY(f32, q, 16), f32 scale, f32 min, IN_ARRAY(f32, x, 16), f32 sum, f32 acc)
+/* The types whose weights have a minimum: only they need the sum of x. Ask it of constants alone; where the type is known at run time, has_min is true: a branch
+ * per chunk costs more than the sum. */
+#define HAS_MIN(type) ((type) == DEV_I8 || (type) == DEV_Q4_K || (type) == DEV_Q5_K || (type) == DEV_Q5_1 || (type) == DEV_Q6_K)
+
+/* acc + the product of a chunk with 16 values whose sum is `sum`, in the one order that all kernels use; factor scales the chunk */
+FN f32 chunk_dot(bool has_min, IN_ARRAY(f32, q, 16), IN_ARRAY(f32, sm, 2), f32 factor, IN_ARRAY(f32, x, 16), f32 sum, f32 acc)
 {
     f32 s = 0.0f;
     UNROLL for (u32 i = 0u; i < 16u; i++)
         s = fma_(q[i], x[i], s);
-    return fma_(scale, s, fma_(min, sum, acc));
+    if (has_min)
+        acc = fma_(factor * sm[1], sum, acc);
+    return fma_(factor * sm[0], s, acc);
 }
-FN f32 chunk_sum(IN_ARRAY(f32, x, 16))
+/* The sum of x where the type needs it, else 0 */
+FN f32 chunk_sum(bool wanted, IN_ARRAY(f32, x, 16))
 {
     f32 s = 0.0f;
-    UNROLL for (u32 i = 0u; i < 16u; i++)
-        s += x[i];
+    if (wanted) {
+        UNROLL for (u32 i = 0u; i < 16u; i++)
+            s += x[i];
+    }
     return s;
 }

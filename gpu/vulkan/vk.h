@@ -12,6 +12,7 @@
 #define HAYATE_GPU_VULKAN_VK_H
 
 #include "gpu/gpu_backend.h"
+#include "gpu/ranges.h"
 
 #include "kernels_bin/kernels_bin.h"
 
@@ -102,7 +103,6 @@ struct vk_mem {
     VkDeviceMemory memory;
     gpu_addr addr;
     uint8_t *map; /* NULL: the host cannot reach it */
-    size_t bytes; /* as asked */
     bool cached;  /* the host reads it at full speed */
 };
 
@@ -133,9 +133,8 @@ struct vk {
     uint64_t watchdog_ns, spin_ns;
     struct err dead;          /* code OK while the device lives; afterwards what every call answers */
 
-    struct vk_mem **mem;      /* ascending addresses */
-    size_t n_mem, cap_mem;
-    size_t asked;
+    struct ranges mem;        /* owners are struct vk_mem */
+    bool staged;              /* see struct gpu_params */
     struct vk_slot slot[VK_SLOTS];
     uint32_t next_slot;
 

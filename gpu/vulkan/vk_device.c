@@ -344,7 +344,7 @@ static void vk_close(gpu *g)
         vk_instance_close(&v->in);
     free(v->cache_dir);
     free(v->pipeline);
-    free(v->mem);
+    ranges_free(&v->mem);
     if (v->dead.code == OK || !v->in.messenger) /* a layer that was left behind keeps the address of v->in */
         free(v);
 }
@@ -353,7 +353,8 @@ static const struct gpu_ops vk_ops = { .close = vk_close, .has = vk_has, .alloc 
                                        .copy = vk_copy, .clear = vk_clear, .memory_used = vk_memory_used, .forget = vk_forget,
                                        .start = vk_start, .wait = vk_wait, .profile = vk_profile };
 
-enum { WATCHDOG_S = 60, SPIN_NS = 100 * 1000 };
+/* A device in software is as slow as the machine is busy. */
+enum { WATCHDOG_S = 60, WATCHDOG_SOFTWARE_S = 600, SPIN_NS = 100 * 1000 };
 
 status gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err *e)
 {
@@ -362,11 +363,12 @@ status gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err *e)
     if (!v)
         return fail(e, ERR_NOMEM, "vulkan device");
     v->base.ops = &vk_ops;
-    v->watchdog_ns = (uint64_t)(p->watchdog_s ? p->watchdog_s : WATCHDOG_S) * 1000000000u;
+    v->staged = p->staged;
     TRY_OR(out, s, vk_instance_open(&v->in, e));
     TRY_OR(out, s, choose(v, p, e));
     /* A device that is the CPU would be kept from its work by a spinning host. */
     v->spin_ns = is_software(&v->phys) ? 0 : SPIN_NS;
+    v->watchdog_ns = (uint64_t)(p->watchdog_s ? p->watchdog_s : is_software(&v->phys) ? WATCHDOG_SOFTWARE_S : WATCHDOG_S) * 1000000000u;
     TRY_OR(out, s, create_device(v, e));
     fill_info(v, p->alloc_limit);
     TRY_OR(out, s, create_queue_objects(v, e));

@@ -73,7 +73,7 @@ void vk_memory_used(gpu *g, uint64_t *asked, uint64_t *driver)
     struct vk *v = vk_of(g);
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT };
     VkPhysicalDeviceMemoryProperties2 memory = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = &budget };
-    *asked = v->asked;
+    *asked = v->mem.bytes;
     *driver = 0;
     if (!v->phys.ext_budget || v->dead.code != OK)
         return;
@@ -136,7 +136,7 @@ static VkResult map_buffer(struct vk *v, struct vk_mem *m, uint32_t type)
 static VkResult mem_create(struct vk *v, struct vk_mem *m, size_t bytes, enum use use)
 {
     uint32_t type = 0;
-    *m = (struct vk_mem){ .bytes = bytes };
+    *m = (struct vk_mem){ 0 };
     VkResult r = create_buffer(v, m, bytes);
     if (r == VK_SUCCESS)
         r = back_buffer(v, m, use, &type);
@@ -165,58 +165,12 @@ static status refuse(struct vk *v, VkResult r, size_t bytes, const char *what, s
 
 /* ---- from an address to its allocation ---- */
 
-/* Index of the first allocation behind the address. */
-static size_t mem_after(const struct vk *v, gpu_addr a)
-{
-    size_t low = 0, high = v->n_mem;
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-        if (v->mem[mid]->addr <= a)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 static status locate(const struct vk *v, gpu_addr a, size_t n, struct vk_mem **m, size_t *offset, struct err *e)
 {
-    size_t i = mem_after(v, a);
-    if (i == 0 || a - v->mem[i - 1]->addr > v->mem[i - 1]->bytes || n > v->mem[i - 1]->bytes - (a - v->mem[i - 1]->addr))
-        return fail(e, ERR_DEVICE, "vulkan: %zu bytes at %#" PRIx64 " do not lie in one allocation", n, a);
-    *m = v->mem[i - 1];
-    *offset = a - v->mem[i - 1]->addr;
-    return OK;
-}
-
-static bool table_reserve(struct vk *v)
-{
-    if (v->n_mem < v->cap_mem)
-        return true;
-    size_t cap = v->cap_mem ? 2 * v->cap_mem : 64;
-    struct vk_mem **p = realloc(v->mem, cap * sizeof *p);
-    if (!p)
-        return false;
-    v->mem = p;
-    v->cap_mem = cap;
-    return true;
-}
-
-static void table_insert(struct vk *v, struct vk_mem *m)
-{
-    size_t at = mem_after(v, m->addr);
-    memmove(v->mem + at + 1, v->mem + at, (v->n_mem - at) * sizeof *v->mem);
-    v->mem[at] = m;
-    v->n_mem++;
-    v->asked += m->bytes;
-}
-
-static void table_remove(struct vk *v, struct vk_mem *m)
-{
-    size_t at = mem_after(v, m->addr) - 1;
-    v->n_mem--;
-    memmove(v->mem + at, v->mem + at + 1, (v->n_mem - at) * sizeof *v->mem);
-    v->asked -= m->bytes;
+    const struct range *r = ranges_find(&v->mem, a, n);
+    *m = r ? r->owner : NULL;
+    *offset = r ? a - r->addr : 0;
+    return r ? OK : fail(e, ERR_DEVICE, "vulkan: %zu bytes at %#" PRIx64 " do not lie in one allocation", n, a);
 }
 
 /* ---- staging ---- */
@@ -234,11 +188,11 @@ status vk_staging_open(struct vk *v, struct err *e)
 
 void vk_memory_close(struct vk *v)
 {
-    for (size_t i = 0; i < v->n_mem; i++) {
-        mem_destroy(v, v->mem[i]);
-        free(v->mem[i]);
+    for (size_t i = 0; i < v->mem.n; i++) {
+        mem_destroy(v, v->mem.at[i].owner);
+        free(v->mem.at[i].owner);
     }
-    v->n_mem = 0;
+    v->mem.n = 0;
     for (uint32_t i = 0; i < VK_SLOTS; i++)
         if (v->slot[i].mem.buffer)
             mem_destroy(v, &v->slot[i].mem);
@@ -412,7 +366,7 @@ status vk_alloc(gpu *g, struct gpu_mem *out, size_t bytes, enum gpu_mem_kind kin
         return fail(e, ERR_DEVICE, "%s: %zu bytes in one allocation, %s allows %" PRIu64, what, bytes, v->phys.core.deviceName,
                     v->base.info.alloc_limit);
     struct vk_mem *m = calloc(1, sizeof *m);
-    if (!m || !table_reserve(v)) {
+    if (!m || !ranges_reserve(&v->mem)) {
         free(m);
         return fail(e, ERR_NOMEM, "%s: table of allocations", what);
     }
@@ -421,8 +375,11 @@ status vk_alloc(gpu *g, struct gpu_mem *out, size_t bytes, enum gpu_mem_kind kin
         free(m);
         return refuse(v, r, bytes, what, e);
     }
-    table_insert(v, m);
-    *out = (struct gpu_mem){ .addr = m->addr, .host = kind == GPU_MEM_SHARED ? m->map : NULL, .bytes = bytes, .impl = m };
+    void *shared = kind == GPU_MEM_SHARED ? m->map : NULL;
+    if (v->staged)
+        m->map = NULL;
+    ranges_add(&v->mem, m->addr, bytes, m);
+    *out = (struct gpu_mem){ .addr = m->addr, .host = shared, .map = kind == GPU_MEM_DEVICE ? m->map : NULL, .bytes = bytes, .impl = m };
     status s = clear_range(v, m, 0, bytes, e);
     if (s != OK)
         gpu_free(g, out);
@@ -433,7 +390,7 @@ void vk_free(gpu *g, struct gpu_mem *out)
 {
     struct vk *v = vk_of(g);
     struct vk_mem *m = out->impl;
-    table_remove(v, m);
+    ranges_remove(&v->mem, m->addr);
     if (v->dead.code == OK && vk_reach(v, v->submitted, NULL) == OK)
         mem_destroy(v, m);
     free(m);

@@ -57,6 +57,10 @@ static VkResult create_pipeline(struct vk *v, const struct kernel_bin *b, VkPipe
     VkResult r = v->f.CreateShaderModule(v->dev, &code, NULL, &module);
     if (r != VK_SUCCESS)
         return r;
+    /* Constant 0: slow_convert of glsl.h; rows that do not have it ignore it. NVIDIA converts integers to floats at an eighth of the rate of additions. */
+    VkBool32 slow_convert = v->phys.core.vendorID == 0x10de;
+    VkSpecializationMapEntry entry = { .constantID = 0, .offset = 0, .size = sizeof slow_convert };
+    VkSpecializationInfo constants = { .mapEntryCount = 1, .pMapEntries = &entry, .dataSize = sizeof slow_convert, .pData = &slow_convert };
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO, .requiredSubgroupSize = v->phys.subgroup
     };
@@ -66,7 +70,8 @@ static VkResult create_pipeline(struct vk *v, const struct kernel_bin *b, VkPipe
                                                     .flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT,
                                                     .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                                                     .module = module,
-                                                    .pName = "main" },
+                                                    .pName = "main",
+                                                    .pSpecializationInfo = &constants },
                                          .layout = v->layout };
     r = v->f.CreateComputePipelines(v->dev, v->cache, 1, &info, NULL, out);
     v->f.DestroyShaderModule(v->dev, module, NULL);

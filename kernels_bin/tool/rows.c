@@ -4,6 +4,7 @@
 #include "gdn/gdn_args.h"
 #include "gpu/gpu_args.h"
 #include "gpu/kernels.h"
+#include "gpu/top_args.h"
 #include "kernels_bin/tool/inspect.h"
 #include "model/model_args.h"
 #include "qsa/qsa_args.h"
@@ -262,10 +263,32 @@ const struct manifest_line *manifest_find(const struct manifest *m, const char *
     return NULL;
 }
 
+static bool file_hash(char hex[17], enum target t, const char *id)
+{
+    char path[256];
+    size_t n;
+    binary_path(path, sizeof path, t, id);
+    void *p = file_read(path, &n);
+    if (p)
+        hash_hex(hex, p, n);
+    free(p);
+    return p != NULL;
+}
+
+const struct manifest_line *manifest_find_for(const struct manifest *m, const char *id, enum target t)
+{
+    char hex[17] = "";
+    const struct manifest_line *first = manifest_find(m, id);
+    file_hash(hex, t, id);
+    for (const struct manifest_line *l = first; l && l < m->line + m->n; l++)
+        if (strcmp(l->field[F_ID], id) == 0 && strcmp(l->field[target_fields[t] + 1], hex) == 0)
+            return l;
+    return first;
+}
+
 const char *binary_stale(const struct kernel_row *r, enum target t, const struct source_hash *h, const struct manifest_line *l)
 {
-    char path[256], hex[17];
-    size_t n;
+    char hex[17];
     if (!l)
         return "has no line";
     enum field f = target_fields[t];
@@ -273,11 +296,7 @@ const char *binary_stale(const struct kernel_row *r, enum target t, const struct
         return h->wanted ? "its source has changed" : "is recorded but not wanted";
     if (!h->wanted)
         return NULL;
-    binary_path(path, sizeof path, t, r->id);
-    void *p = file_read(path, &n);
-    if (!p)
+    if (!file_hash(hex, t, r->id))
         return "the file is missing";
-    hash_hex(hex, p, n);
-    free(p);
     return strcmp(l->field[f + 1], hex) != 0 ? "the file is not the recorded one" : NULL;
 }

@@ -61,6 +61,8 @@ struct manifest {
 bool manifest_read(struct manifest *m, const char *path);
 void manifest_free(struct manifest *m);
 const struct manifest_line *manifest_find(const struct manifest *m, const char *id); /* NULL: none */
+/* The same for one target: of several lines, which a merge leaves, the one about the file that is there. */
+const struct manifest_line *manifest_find_for(const struct manifest *m, const char *id, enum target t);
 
 /* What keeps a row's recorded binary for t from being the one of today's source: NULL, or a few words. */
 const char *binary_stale(const struct kernel_row *r, enum target t, const struct source_hash *h, const struct manifest_line *l);

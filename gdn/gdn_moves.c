@@ -1,0 +1,26 @@
+/* gdn_moves.c - what the Gated-DeltaNet rows must move; see gpu/moves.h. */
+#include "gdn/gdn.h"
+
+void gdn_conv_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct gdn_conv_args *a = args;
+    const struct gdn_block *b = gpu_at_block(at, a->block);
+    uint64_t n = a->n_tok, width = b->width;
+    m->vectors += moves_words(width * b->taps);
+    m->state += 2 * moves_words(width * (b->taps - 1));
+    m->activations += 2 * moves_words(n * width);
+    m->flops += n * width * (2 * b->taps + 4);
+}
+
+/* S is read and written once per call; a row decays it, reads it with k and with q, and adds an outer product: 7 operations an element */
+static void mix(const struct gdn_mix_args *a, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct gdn_block *b = gpu_at_block(at, a->block);
+    uint64_t n = a->n_tok, out = (uint64_t)b->n_v * b->dim, state = out * b->dim;
+    m->vectors += moves_words(2 * (uint64_t)b->n_v + b->dim);
+    m->state += 2 * moves_words(state);
+    m->activations += moves_words(n * (b->width + 2 * out + 2 * (uint64_t)b->n_v));
+    m->flops += n * (7 * state + 8 * out);
+}
+void gdn_step_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m) { mix(args, at, m); }
+void gdn_chunk_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m) { mix(args, at, m); }

@@ -1,0 +1,47 @@
+/* pair.h - products of two weight rows with up to ROWS rows of x that stage() puts into shared memory a tile at a time (staged.h).
+ *
+ * The kernel has defined stage(from, n, first, columns, seen): columns of the n rows described by the STAGE_WORDS words `from`; what it wants to know
+ * about all of x it adds up in `seen`. */
+
+/* sum0[t], sum1[t] += a lane's share of the products of the n rows with columns `offset`, offset + 1, ... of two rows of n_in weights; x has n_x columns.
+ * All items of the group come here; those of a subgroup without rows (live false) only help to stage. Types, has_min (HAS_MIN of one of them) and depth are constants where it matters. */
+FN void staged_pair(u32 type0, u32 type1, bool has_min, u32 depth, bool live, u64 row0, u64 row1, u64 book, u32 n_in, u32 offset, u32 n_x,
+                    IN_ARRAY(u64, from, STAGE_WORDS), u32 n, OUT_ARRAY(f32, sum0, ROWS), OUT_ARRAY(f32, sum1, ROWS), OUT_ARRAY(f32, seen, ROWS))
+{
+    u32 raw0[DEPTH][RAW_WORDS], raw1[DEPTH][RAW_WORDS];
+    u32 tile = 0u, end = 0u, w = offset / 16u; /* in chunks */
+    for (u32 c0 = 0u; c0 < n_x / 16u; c0 = umin_(c0 + depth * SG_SIZE, end)) { /* the same for all items */
+        bool fresh = c0 == end;
+        if (fresh)
+            tile = c0, end = umin_(c0 + STAGE_COLUMNS / 16u, n_x / 16u);
+        if (live) {
+            UNROLL for (u32 i = 0u; i < DEPTH && i < depth; i++) { /* before anything waits; past the end the last chunk again */
+                u32 c = umin_(c0 + i * SG_SIZE + SG_LANE, end - 1u);
+                fetch_chunk(type0, row0, n_in, w + c, raw0[i]);
+                fetch_chunk(type1, row1, n_in, w + c, raw1[i]);
+            }
+        }
+        if (fresh) {
+            sync_group(); /* the tile before may still be read */
+            stage(from, n, 16u * tile, 16u * (end - tile), seen);
+            sync_group();
+        }
+        if (!live)
+            continue;
+        UNROLL for (u32 i = 0u; i < DEPTH && i < depth; i++) {
+            u32 c = c0 + i * SG_SIZE + SG_LANE;
+            if (c >= end)
+                break;
+            f32 q0[16], q1[16], sm0[2], sm1[2];
+            decode_chunk(type0, raw0[i], w + c, book, q0, sm0);
+            decode_chunk(type1, raw1[i], w + c, book, q1, sm1);
+            UNROLL for (u32 t = 0u; t < ROWS; t++) {
+                f32 v[16];
+                load_staged(umin_(t, n - 1u), c - tile, v);
+                f32 total = chunk_sum(has_min, v);
+                sum0[t] = chunk_dot(has_min, q0, sm0, 1.0f, v, total, sum0[t]);
+                sum1[t] = chunk_dot(has_min, q1, sm1, 1.0f, v, total, sum1[t]);
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+/* cmd_ledger.c - info --ledger: what a decode step and a prompt step must move and compute, call by call, and what a machine of known roof would take.
+ *
+ * The calls are those of a real session, recorded and not run; the bytes of each come from its row's own function (*_moves.c). Beside them stands
+ * what the file itself says: the bytes of the tensors that one token needs. */
+#include "model/options.h"
+#include "model/profile.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct step {
+    const char *name;
+    uint32_t n_tok;
+    struct tally t;
+    double predicted[TALLY_ROWS], total; /* seconds; [rows], with --roof */
+};
+
+static void add_call(void *ctx, const struct session_call *c) { tally_add(ctx, c); }
+
+/* What one token of the trunk needs of the tensors of the file, in bytes: of a bank of experts the used share, of the embedding a row, of the n-gram
+ * table a row per head, of the draft block nothing. */
+struct file_need {
+    uint64_t matrices, vectors, ngram;
+};
+static bool is_vector(const char *name)
+{
+    static const char *const part[] = { "norm", "conv1d", "ssm_a", "ssm_dt" };
+    const char *last = strrchr(name, '.');
+    for (size_t i = 0; i < COUNT_OF(part); i++) {
+        const char *at = strstr(name, part[i]);
+        if (at && (i < 2 || !at[strlen(part[i])] || at + strlen(part[i]) == last))
+            return true;
+    }
+    return false;
+}
+
+static struct file_need file_need(const gguf *g, const struct shape *s)
+{
+    struct file_need n = { 0 };
+    bool tied = !gguf_find_tensor(g, "output.weight");
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        char name[80];
+        unsigned layer;
+        snprintf(name, sizeof name, "%.*s", STR_FMT(t->name));
+        if (sscanf(name, "blk.%u.", &layer) == 1 && layer >= s->n_layer)
+            continue;
+        if (strcmp(name, "per_layer_token_embd.weight") == 0)
+            n.ngram += (uint64_t)s->ple_head * t->row_bytes;
+        else if (strncmp(name, "ple_ngram_embd.", 15) == 0)
+            n.ngram += t->row_bytes;
+        else if (strcmp(name, "token_embd.weight") == 0)
+            n.matrices += t->row_bytes + (tied ? t->bytes : 0);
+        else if (strstr(name, "_exps."))
+            n.matrices += t->bytes / s->n_expert * s->n_expert_used;
+        else
+            *(is_vector(name) ? &n.vectors : &n.matrices) += t->bytes;
+    }
+    return n;
+}
+
+/* The longer of moving and computing, and a launch for each call */
+static double predict(const struct colons *roof, const struct tally_line *l)
+{
+    double bytes = (double)gpu_moves_bytes(&l->moves) / roof->v[0], flops = (double)l->moves.flops / roof->v[1];
+    return MAX(bytes, flops) + (roof->n > 2 ? 1e-6 * roof->v[2] * (double)l->calls : 0);
+}
+
+static void print_line(const char *row, const char *part, const struct tally_line *l, const struct colons *roof, double predicted)
+{
+    const struct gpu_moves *m = &l->moves;
+    printf("%-20s %-11s %6" PRIu64 " %14" PRIu64 " %10" PRIu64 " %13" PRIu64 " %13" PRIu64 " %12.3f", row, part, l->calls, m->weights, m->vectors, m->state,
+           m->activations, 1e-6 * (double)m->flops);
+    if (roof->n)
+        printf(" %10.2f", 1e6 * predicted);
+    putchar('\n');
+}
+
+static void print_step(const struct step *st, const struct colons *roof, size_t depth)
+{
+    printf("\n%s of %u row%s at depth %zu: %" PRIu64 " calls, %" PRIu64 " bytes, %.3f GFLOP\n", st->name, st->n_tok, st->n_tok > 1 ? "s" : "", depth,
+           st->t.all.calls, gpu_moves_bytes(&st->t.all.moves), 1e-9 * (double)st->t.all.moves.flops);
+    printf("%-20s %-11s %6s %14s %10s %13s %13s %12s%s\n", "row", "part", "calls", "weights", "vectors", "state", "activations", "MFLOP",
+           roof->n ? "    us here" : "");
+    for (size_t i = 0; i < st->t.n_row; i++)
+        print_line(st->t.row[i].row, st->t.row[i].part, &st->t.row[i], roof, st->predicted[i]);
+    for (size_t i = 0; i < st->t.n_part; i++) {
+        double sum = 0;
+        for (size_t k = 0; k < st->t.n_row; k++)
+            sum += strcmp(st->t.row[k].part, st->t.part[i].part) == 0 ? st->predicted[k] : 0;
+        print_line("all", st->t.part[i].part, &st->t.part[i], roof, sum);
+    }
+    print_line("all", "", &st->t.all, roof, st->total);
+}
+
+/* What the step comes to where a token must at least bring its weights, once, and its state: nothing else, no launches */
+struct least {
+    uint64_t bytes;
+    double seconds;
+};
+static struct least least_of(const struct step *st, const struct colons *roof, const struct file_need *n)
+{
+    struct least l = { .bytes = n->matrices + n->vectors + st->t.all.moves.state };
+    l.seconds = roof->n ? (double)l.bytes / roof->v[0] : 0;
+    return l;
+}
+
+static void print_file(const struct step *decode, const struct colons *roof, const struct file_need *n)
+{
+    struct least l = least_of(decode, roof, n);
+    printf("\nfor one token the file has %" PRIu64 " bytes of matrices, %" PRIu64 " of vectors, %" PRIu64 " of n-gram rows, which the host reads\n", n->matrices,
+           n->vectors, n->ngram);
+    printf("the least a token needs: %" PRIu64 " bytes with its state", l.bytes);
+    if (roof->n)
+        printf("; at %.4g bytes/s %.3f ms; the step above %.3f ms = %.2f tokens/s, %.3f times as long", roof->v[0], 1e3 * l.seconds, 1e3 * decode->total,
+               1 / decode->total, decode->total / l.seconds);
+    putchar('\n');
+}
+
+static json_t *line_json(const struct tally_line *l, const struct colons *roof, double predicted)
+{
+    json_t *j = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "calls", (json_int_t)l->calls, "weights", (json_int_t)l->moves.weights, "vectors",
+                          (json_int_t)l->moves.vectors, "state", (json_int_t)l->moves.state, "activations", (json_int_t)l->moves.activations, "flops",
+                          (json_int_t)l->moves.flops);
+    if (l->row) {
+        json_object_set_new(j, "row", json_string(l->row));
+        json_object_set_new(j, "part", json_string(l->part));
+    }
+    if (roof->n)
+        json_object_set_new(j, "predicted_s", json_real(predicted));
+    return j;
+}
+
+static json_t *step_json(const struct step *st, const struct colons *roof)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < st->t.n_row; i++)
+        json_array_append_new(rows, line_json(&st->t.row[i], roof, st->predicted[i]));
+    return json_pack("{s:I,s:o,s:o}", "rows_of_step", (json_int_t)st->n_tok, "rows", rows, "all", line_json(&st->t.all, roof, st->total));
+}
+
+static void print_json(const model *m, const struct step *st, const struct colons *roof, size_t depth, const struct file_need *n)
+{
+    struct least l = least_of(&st[0], roof, n);
+    json_t *j = json_pack("{s:s,s:s,s:I,s:o,s:o,s:I,s:I,s:I,s:I}", "backend", model_backend(m), "device", model_device(m), "depth", (json_int_t)depth, "decode",
+                          step_json(&st[0], roof), "prefill", step_json(&st[1], roof), "file_matrices", (json_int_t)n->matrices, "file_vectors",
+                          (json_int_t)n->vectors, "file_ngram", (json_int_t)n->ngram, "least_bytes", (json_int_t)l.bytes);
+    if (roof->n)
+        json_object_set_new(j, "least_s", json_real(l.seconds));
+    json_dumpf(j, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(j);
+}
+
+static status record(model *m, const struct options *o, size_t depth, struct step *st, struct err *e)
+{
+    struct session_params p = session_params_of(o, depth + st[1].n_tok);
+    p.n_ubatch = st[1].n_tok;
+    session *s;
+    TRY(session_open(&s, m, &p, SIZE_MAX, e));
+    session_want(s, 1); /* greedy, as an answer is by default */
+    status result = OK;
+    for (int i = 0; i < 2 && result == OK; i++) {
+        result = session_record(s, i == 0, depth, st[i].n_tok, add_call, &st[i].t, e);
+        tally_sort(&st[i].t);
+        for (size_t k = 0; k < st[i].t.n_row && o->roof.n; k++)
+            st[i].total += st[i].predicted[k] = predict(&o->roof, &st[i].t.row[k]);
+    }
+    session_close(s);
+    return result;
+}
+
+int cmd_ledger(const struct options *o)
+{
+    struct err e;
+    model *m = NULL;
+    struct step *st = calloc(2, sizeof *st);
+    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .record_only = true };
+    size_t depth = o->ledger_depth;
+    status s = st ? model_open(&m, o->model_path, &p, &e) : fail(&e, ERR_NOMEM, "ledger");
+    if (s == OK) {
+        st[0].name = "decode step", st[0].n_tok = 1;
+        st[1].name = "prompt step", st[1].n_tok = o->n_ubatch ? o->n_ubatch : 2048;
+        s = record(m, o, depth, st, &e);
+    }
+    if (s == OK) {
+        struct file_need n = file_need(model_gguf(m), model_shape(m));
+        if (o->json) {
+            print_json(m, st, &o->roof, depth, &n);
+        } else {
+            printf("%-13s %s\n", model_backend(m), model_device(m));
+            for (int i = 0; i < 2; i++)
+                print_step(&st[i], &o->roof, depth);
+            print_file(&st[0], &o->roof, &n);
+        }
+    }
+    if (s != OK)
+        console_error(o->con, "%s", e.msg);
+    model_close(m);
+    free(st);
+    return exit_code_of(s);
+}

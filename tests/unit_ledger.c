@@ -1,0 +1,337 @@
+/* unit_ledger.c - the bytes and calls of a step: against a sum of its own over the tensor directory, against what a session really runs, and against
+ * numbers worked out by hand. */
+#include "gpu/gpu.h"
+#include "gpu/gpu_kernels.h"
+#include "model/model.h"
+#include "model/model_kernels.h"
+#include "qsa/qsa.h"
+#include "tests/test.h"
+#include "tests/vulkan_device.h"
+
+static struct err e;
+#define MUST(x)                                                            \
+    do {                                                                   \
+        if ((x) != OK) {                                                   \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, e.msg);     \
+            exit(1);                                                       \
+        }                                                                  \
+    } while (0)
+
+/* ---- calls of a step, as they are reported ---- */
+
+enum { MOST = 2000 };
+struct calls {
+    struct session_call c[MOST];
+    size_t n;
+    struct gpu_moves sum;
+};
+static void keep(void *ctx, const struct session_call *c)
+{
+    struct calls *k = ctx;
+    if (k->n < MOST)
+        k->c[k->n] = *c;
+    k->n++;
+    gpu_moves_add(&k->sum, &c->moves);
+}
+static bool same(const struct calls *a, const struct calls *b)
+{
+    if (a->n != b->n || a->n > MOST)
+        return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (strcmp(a->c[i].row, b->c[i].row) != 0 || strcmp(a->c[i].part, b->c[i].part) != 0 ||
+            memcmp(&a->c[i].moves, &b->c[i].moves, sizeof a->c[i].moves) != 0) {
+            fprintf(stderr, "call %zu: %s of %s, and %s of %s\n", i, a->c[i].row, a->c[i].part, b->c[i].row, b->c[i].part);
+            return false;
+        }
+    return true;
+}
+
+static struct calls recorded, ran;
+
+static void record(session *s, bool decode, size_t pos, uint32_t n)
+{
+    memset(&recorded, 0, sizeof recorded);
+    MUST(session_record(s, decode, pos, n, keep, &recorded, &e));
+}
+
+static model *open_model(const char *path, enum backend b, bool record_only)
+{
+    model *m;
+    struct model_params p = { .n_threads = 2, .backend = b, .record_only = record_only, .device = test_device() };
+    MUST(model_open(&m, path, &p, &e));
+    return m;
+}
+static session *open_session(model *m, size_t n_ctx)
+{
+    session *s;
+    MUST(session_open(&s, m, &(struct session_params){ .n_ctx = n_ctx, .n_ubatch = 128 }, SIZE_MAX, &e));
+    return s;
+}
+
+/* ---- the file's own sum ---- */
+
+/* Matrices of the trunk are what has two dimensions and is no convolution, and the one-row gate of the shared expert. */
+static void sum_of_file(const model *m, uint64_t *matrices, uint64_t *vectors)
+{
+    const gguf *g = model_gguf(m);
+    const struct shape *s = model_shape(m);
+    *matrices = *vectors = 0;
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        char name[128], wanted[128];
+        snprintf(name, sizeof name, "%.*s", STR_FMT(t->name));
+        bool trunk = strncmp(name, "blk.", 4) != 0;
+        for (uint32_t il = 0; il < s->n_layer && !trunk; il++) {
+            snprintf(wanted, sizeof wanted, "blk.%u.", il);
+            trunk = strncmp(name, wanted, strlen(wanted)) == 0;
+        }
+        if (!trunk || strstr(name, "ngram") || strstr(name, "per_layer"))
+            continue;
+        uint64_t n = t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
+        if (strcmp(name, "token_embd.weight") == 0)
+            *matrices += t->row_bytes;
+        else if (t->n_dims == 3)
+            *matrices += t->bytes / t->dim[2] * s->n_expert_used;
+        else if ((t->n_dims == 2 && !strstr(name, "conv1d")) || strstr(name, "ffn_gate_inp_shexp"))
+            *matrices += t->bytes;
+        else
+            *vectors += 4 * n; /* kernels read vectors as f32 */
+    }
+}
+
+static void check_file(const char *path)
+{
+    uint64_t matrices, vectors;
+    model *m = open_model(path, BACKEND_CPU, true);
+    session *s = open_session(m, 1024);
+    sum_of_file(m, &matrices, &vectors);
+    for (size_t pos = 0; pos < 1024; pos += 511) { /* weights do not depend on the depth; 3 is the first that completes a block */
+        record(s, true, pos, 1);
+        CHECK(recorded.n > 100 && recorded.sum.weights == matrices && recorded.sum.vectors == vectors);
+        if (recorded.sum.weights != matrices || recorded.sum.vectors != vectors)
+            fprintf(stderr, "%s: %llu and %llu bytes, the file has %llu and %llu\n", path, (unsigned long long)recorded.sum.weights,
+                    (unsigned long long)recorded.sum.vectors, (unsigned long long)matrices, (unsigned long long)vectors);
+    }
+    session_close(s);
+    model_close(m);
+}
+
+/* ---- what runs ---- */
+
+/* The calls of a prompt of 70 ids and of a decode step, run and recorded by itself in rec */
+static void check_runs(session *s, session *rec)
+{
+    int32_t ids[128];
+    for (int i = 0; i < 128; i++)
+        ids[i] = 7 * i + 1;
+    memset(&ran, 0, sizeof ran);
+    MUST(session_profile(s, keep, &ran, &e));
+    MUST(session_prefill(s, ids, 128, NULL, NULL, &e));
+    record(rec, false, 0, 128);
+    CHECK(same(&ran, &recorded));
+    double seconds = 0;
+    for (size_t i = 0; i < ran.n; i++) {
+        seconds += ran.c[i].seconds;
+        CHECK(ran.c[i].seconds >= 0 && !ran.c[i].decode && ran.c[i].start > 0);
+    }
+    CHECK(seconds > 0);
+    MUST(session_flush(s, NULL, NULL, &e));
+    memset(&ran, 0, sizeof ran);
+    MUST(session_decode(s, 5, &e));
+    record(rec, true, 128, 1);
+    CHECK(same(&ran, &recorded));
+    CHECK(ran.n > 90 && ran.c[0].decode); /* on a device 98 with a choice (prop_best), here without */
+    MUST(session_profile(s, NULL, NULL, &e));
+    size_t before = ran.n;
+    MUST(session_decode(s, 5, &e));
+    CHECK(ran.n == before);
+    CHECK(session_n_past(s) == 130);
+}
+
+/* Calls of the choice among the logits: none when all are wanted, two for the best, else one per level. A prompt's end makes them too. */
+static size_t n_choices(const struct calls *k)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < k->n; i++)
+        n += strcmp(k->c[i].part, "head") == 0 && (strncmp(k->c[i].row, "argmax", 6) == 0 || strncmp(k->c[i].row, "top", 3) == 0);
+    return n;
+}
+static void check_choice(session *s, session *rec, uint32_t want, size_t n_calls)
+{
+    int32_t ids[] = { 5, 6, 7 };
+    MUST(session_reset(s, &e));
+    MUST(session_reset(rec, &e));
+    session_want(s, want);
+    session_want(rec, want);
+    memset(&ran, 0, sizeof ran);
+    MUST(session_profile(s, keep, &ran, &e));
+    MUST(session_prefill(s, ids, COUNT_OF(ids), NULL, NULL, &e));
+    MUST(session_flush(s, NULL, NULL, &e));
+    CHECK(n_choices(&ran) == n_calls);
+    memset(&ran, 0, sizeof ran);
+    MUST(session_decode(s, 8, &e));
+    record(rec, true, COUNT_OF(ids), 1);
+    CHECK(same(&ran, &recorded) && n_choices(&ran) == n_calls);
+    MUST(session_profile(s, NULL, NULL, &e));
+}
+
+/* A profile changes no result */
+static void check_results(const model *m, session *s, uint32_t n)
+{
+    int32_t ids[100];
+    size_t bytes = model_shape(m)->n_vocab * sizeof(float);
+    float *plain = malloc(bytes);
+    for (int i = 0; i < 100; i++)
+        ids[i] = 11 * i + 3;
+    for (int profiled = 0; profiled < 2; profiled++) {
+        memset(&ran, 0, sizeof ran);
+        MUST(session_reset(s, &e));
+        MUST(session_profile(s, profiled ? keep : NULL, &ran, &e));
+        MUST(session_prefill(s, ids, n, NULL, NULL, &e));
+        MUST(session_decode(s, 9, &e));
+        if (!profiled)
+            memcpy(plain, session_logits(s), bytes);
+    }
+    CHECK(ran.n > 0 && memcmp(plain, session_logits(s), bytes) == 0);
+    MUST(session_profile(s, NULL, NULL, &e));
+    free(plain);
+}
+
+static void check_refusals(session *s)
+{
+    CHECK(session_record(s, true, 0, 2, keep, &recorded, &e) == ERR_USAGE);
+    CHECK(session_record(s, false, 0, 0, keep, &recorded, &e) == ERR_USAGE);
+    CHECK(session_record(s, false, 0, 129, keep, &recorded, &e) == ERR_USAGE);
+    CHECK(session_record(s, true, 1024, 1, keep, &recorded, &e) == ERR_USAGE && strstr(e.msg, "1024"));
+}
+
+/* ---- by hand ---- */
+
+static struct gpu_moves moves_of(gpu_moves_fn fn, const void *args, uint32_t n_items, uint32_t pos, uint32_t n_tok)
+{
+    struct gpu_moves m = { 0 };
+    fn(args, &(struct gpu_at){ .n_items = n_items, .pos = pos, .n_tok = n_tok }, &m);
+    return m;
+}
+
+/* Two kv heads of 64, 4 query heads, f16; indexer of 4 heads of 32; 64 blocks of 4 tokens may be chosen */
+static void check_attention(void)
+{
+    struct qsa_block b = { .n_head = 4, .n_kv = 2, .dim = 64, .rope_dim = 16, .idx_head = 4, .idx_dim = 32, .budget = 64, .cap_blocks = 4096 };
+    struct qsa_attend_args a = { .block = ADDR(&b) };
+    struct qsa_score_args s = { .block = ADDR(&b), .n_row = 1 };
+    struct qsa_pool_args p = { .block = ADDR(&b) };
+    /* position 9: ten keys, no choice */
+    struct gpu_moves m = moves_of(qsa_attend_moves, &a, 2, 9, 1);
+    CHECK(m.state == 10 * 2 * 2 * 64 * 2 && m.flops == 4 * 10 * 4 * 64 + 3 * 10 * 4);
+    CHECK(moves_of(qsa_score_moves, &s, 1, 9, 1).state == 0);
+    /* position 4,097 = 1,024 blocks and two tokens of the open one: 64 blocks are chosen of 1,024 */
+    m = moves_of(qsa_attend_moves, &a, 2, 4097, 1);
+    CHECK(m.state == (4 * 64 + 2) * 2 * 2 * 64 * 2);
+    CHECK(m.activations == 4 * (1 + 64) + 3 * 4 * 4 * 64); /* list; q, gate, result */
+    m = moves_of(qsa_score_moves, &s, 1, 4097, 1);
+    CHECK(m.state == 1024 * 32 * 4 && m.flops == 1024 * 4 * (2 * 32 + 2) && m.activations == 4 * (4 * 32 + 1024));
+    /* a dense layer reads all */
+    b.budget = 0;
+    CHECK(moves_of(qsa_attend_moves, &a, 2, 4097, 1).state == 4098 * 2 * 2 * 64 * 2);
+    b.budget = 64;
+    /* so does a mask, whatever is chosen; from its list on it needs what the others need */
+    m = moves_of(qsa_attend_masked_moves, &a, 2, 4097, 1);
+    CHECK(m.state == 4098 * 2 * 2 * 64 * 2 && m.activations == 4 * (1 + 64) + 3 * 4 * 4 * 64 && m.flops == 4098 * (4 * 4 * 64 + 3 * 4));
+    m = moves_of(qsa_attend_masked_moves, &a, 4, 8, 2); /* 9 and 10 keys */
+    CHECK(m.state == 10 * 2 * 2 * 64 * 2 && m.flops == 19 * (4 * 4 * 64 + 3 * 4));
+    /* a byte a value, and a scale per 32 of them */
+    b.kv_type = QSA_KV_Q8_0;
+    CHECK(moves_of(qsa_attend_union_moves, &a, 2, 9, 1).state == 10 * 2 * 2 * (64 + 2 * 2));
+    b.kv_type = QSA_KV_F32;
+    CHECK(moves_of(qsa_attend_moves, &a, 2, 9, 1).state == 10 * 2 * 2 * 64 * 4);
+    b.kv_type = QSA_KV_F16;
+    /* raw keys of two rows are kept; all five blocks of 22 positions are pooled from four each, turned by half of 16 angles */
+    struct qsa_raw_args r = { .block = ADDR(&b) };
+    CHECK(moves_of(qsa_keep_raw_moves, &r, 2, 20, 2).state == 2 * 32 * 4);
+    m = moves_of(qsa_repool_moves, &r, 4096, 20, 2);
+    CHECK(m.state == 5 * 5 * 32 * 4 && m.vectors == 32 * 4 && m.activations == 8 * 4 && m.flops == 5 * (32 * 10 + 3 * 8));
+    /* many rows read a position at most once */
+    CHECK(moves_of(qsa_attend_moves, &a, 256, 4096, 128).state == (4096 + 128) * 2 * 2 * 64 * 2);
+    /* a block is pooled when its fourth token comes */
+    CHECK(moves_of(qsa_pool_moves, &p, 1, 6, 1).state == 6 * 32 * 4);
+    CHECK(moves_of(qsa_pool_moves, &p, 1, 7, 1).state == 7 * 32 * 4);
+    CHECK(moves_of(qsa_pool_moves, &p, 3, 7, 9).state == (6 + 3) * 32 * 4); /* 7, 8-11, 12-15 */
+    /* a strip of 32 rows at 100 .. 131 against 25 to 33 blocks, budget 30: only rows that see more than 30 are scored */
+    b.budget = 30;
+    s.row0 = 0, s.n_row = 32;
+    m = moves_of(qsa_score_moves, &s, 1, 100, 32);
+    CHECK(m.state == 33 * 32 * 4); /* rows 23 to 26 see 31, 27 to 30 see 32, 31 sees 33 */
+    CHECK(m.activations == 4 * (9 * 4 * 32 + 4 * 31 + 4 * 32 + 33));
+}
+
+/* A row of 10,000 in three spans, 20 of each; then these 60 in one */
+static void check_top(void)
+{
+    struct top_args a = { .n = 10000, .stride = 10000, .k = 20 };
+    struct gpu_moves m = moves_of(top_part_moves, &a, 3, 0, 1);
+    CHECK(m.activations == 10000 * 4 + 60 * 8 && m.flops == 10000);
+    a.n = a.stride = 60;
+    m = moves_of(top_moves, &a, 1, 0, 1);
+    CHECK(m.activations == 60 * 8 + 20 * 8 && m.flops == 60);
+    CHECK(moves_of(top_moves, &a, 2, 0, 2).activations == 2 * (60 * 8 + 20 * 8));
+}
+
+/* A router of 128 experts and the shared gate, in one launch with the routing: what the two rows that it replaces move and compute */
+static void check_moe_in(void)
+{
+    struct moe_block b = { .n_expert = 128, .n_used = 10 };
+    struct matmul_job job[2] = { { .w = { .n_in = 64, .n_out = 128, .row_bytes = 256 } }, { .w = { .n_in = 64, .n_out = 32, .row_bytes = 68 } } };
+    struct moe_in_args a = { .products = { .job = ADDR(job), .n_job = 2, .n_tok = 1, .tok_group = 1 }, .route = { .block = ADDR(&b) } };
+    struct gpu_moves m = moves_of(moe_in_moves, &a, 160, 0, 1);
+    CHECK(m.weights == 128 * 256 + 32 * 68 && m.flops == 2 * 64 * (128 + 32) + 128 + 3 * 10);
+    CHECK(m.activations == 4 * (64 + 128 + 32) + 4 * (128 + 2 * 10) && m.state == 0 && m.vectors == 0);
+}
+
+int main(void)
+{
+    check_attention();
+    check_top();
+    check_moe_in();
+    check_file("tests/models/tiny-man.gguf");
+    check_file("build/models/tiny-zoo.gguf");
+    check_file("build/models/tiny-lowbit.gguf");
+
+    model *m = open_model("tests/models/tiny-man.gguf", BACKEND_CPU, false);
+    session *s = open_session(m, 1024), *rec = open_session(m, 1024);
+    check_runs(s, rec);
+    check_results(m, s, 100);
+    check_choice(s, rec, 1, 2);
+    check_choice(s, rec, 20, model_shape(m)->n_vocab > TOP_SPAN ? 2 : 1);
+    check_choice(s, rec, 0, 0);
+    check_refusals(s);
+    session_close(s);
+    session_close(rec);
+    model_close(m);
+
+    model *imagined = open_model("tests/models/tiny-man.gguf", BACKEND_AUTO, true);
+    s = open_session(imagined, 1024);
+    record(s, false, 0, 128);
+    bool matrix = false;
+    for (size_t i = 0; i < recorded.n; i++)
+        matrix |= strncmp(recorded.c[i].row, "moe_gemm_up", 11) == 0;
+    CHECK(matrix);
+    session_close(s);
+    model_close(imagined);
+
+    if (device_found(__FILE__, &e)) { /* what is recorded without the device is what the device is sent */
+        model *real = open_model("tests/models/tiny-man.gguf", BACKEND_VULKAN, false), *like = open_model("tests/models/tiny-man.gguf", BACKEND_VULKAN, true);
+        s = open_session(real, 1024);
+        rec = open_session(like, 1024);
+        check_runs(s, rec);
+        check_results(real, s, 3); /* slow in software */
+        check_choice(s, rec, 1, 2);
+        session_close(s);
+        session_close(rec);
+        model_close(real);
+        model_close(like);
+    } else {
+        printf("%-28s no device: %s\n", __FILE__, e.msg);
+    }
+    return TEST_END();
+}
