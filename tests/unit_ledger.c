@@ -237,6 +237,22 @@ static void check_attention(void)
     b.budget = 0;
     CHECK(moves_of(qsa_attend_moves, &a, 2, 4097, 1).state == 4098 * 2 * 2 * 64 * 2);
     b.budget = 64;
+    /* so does a mask, whatever is chosen; from its list on it needs what the others need */
+    m = moves_of(qsa_attend_masked_moves, &a, 2, 4097, 1);
+    CHECK(m.state == 4098 * 2 * 2 * 64 * 2 && m.activations == 4 * (1 + 64) + 3 * 4 * 4 * 64 && m.flops == 4098 * (4 * 4 * 64 + 3 * 4));
+    m = moves_of(qsa_attend_masked_moves, &a, 4, 8, 2); /* 9 and 10 keys */
+    CHECK(m.state == 10 * 2 * 2 * 64 * 2 && m.flops == 19 * (4 * 4 * 64 + 3 * 4));
+    /* a byte a value, and a scale per 32 of them */
+    b.kv_type = QSA_KV_Q8_0;
+    CHECK(moves_of(qsa_attend_union_moves, &a, 2, 9, 1).state == 10 * 2 * 2 * (64 + 2 * 2));
+    b.kv_type = QSA_KV_F32;
+    CHECK(moves_of(qsa_attend_moves, &a, 2, 9, 1).state == 10 * 2 * 2 * 64 * 4);
+    b.kv_type = QSA_KV_F16;
+    /* raw keys of two rows are kept; all five blocks of 22 positions are pooled from four each, turned by half of 16 angles */
+    struct qsa_raw_args r = { .block = ADDR(&b) };
+    CHECK(moves_of(qsa_keep_raw_moves, &r, 2, 20, 2).state == 2 * 32 * 4);
+    m = moves_of(qsa_repool_moves, &r, 4096, 20, 2);
+    CHECK(m.state == 5 * 5 * 32 * 4 && m.vectors == 32 * 4 && m.activations == 8 * 4 && m.flops == 5 * (32 * 10 + 3 * 8));
     /* many rows read a position at most once */
     CHECK(moves_of(qsa_attend_moves, &a, 256, 4096, 128).state == (4096 + 128) * 2 * 2 * 64 * 2);
     /* a block is pooled when its fourth token comes */
