@@ -4,8 +4,12 @@
 #include "model/document.h"
 #include "model/encoding.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #define DEMO_INSTRUCTION "Summarize this manual page in one line."
@@ -159,6 +163,29 @@ static bool prefill_on(void *ctx, size_t n_done)
     return !*p->en->o->stop;
 }
 
+/* --load-state: the position after the prompt as a file has it */
+static status load_state(struct engine *en, const struct ids *prompt, struct err *e)
+{
+    const char *path = en->o->load_state;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return fail(e, ERR_IO, "%s: %s", path, strerror(errno));
+    status st = state_file_load(&en->states, fd, en->s, prompt->v, prompt->n, e);
+    close(fd);
+    return st == OK ? OK : fail_in(e, path);
+}
+
+/* --save-state. What fails does not cost the answer. */
+static void save_state(struct engine *en, const struct ids *prompt)
+{
+    const char *path = en->o->save_state;
+    char prefix[PATH_MAX], temporary[PATH_MAX + 48];
+    snprintf(prefix, sizeof prefix, "%s.tmp-", path);
+    state_file_temporary(temporary, sizeof temporary, prefix);
+    if (state_file_save(&en->states, AT_FDCWD, path, temporary, en->s, prompt->v, prompt->n, &en->unsaved) != OK)
+        fail_in(&en->unsaved, path);
+}
+
 /* Prompt through prefill, one ubatch at a time, so that the bar moves and an interruption is seen. */
 static status prefill(struct engine *en, const struct input *in, const struct watch *w, struct answer *a, struct err *e)
 {
@@ -166,6 +193,12 @@ static status prefill(struct engine *en, const struct input *in, const struct wa
     size_t n = in->prompt.n, step = session_n_ubatch(en->s), n_evaluated = 0;
     double t0 = console_now();
     struct prefilling p = { en, w, n, t0 };
+    if (o->load_state) {
+        TRY(load_state(en, &in->prompt, e));
+        a->n_reused = n;
+        a->prefill_s = console_now() - t0;
+        return OK;
+    }
     en->prefix.go_on = prefill_on;
     en->prefix.ctx = &p;
     en->prefix.step = step;
@@ -213,6 +246,9 @@ status engine_answer(struct engine *en, const struct input *in, const struct wat
     a->ending = STOP_INTERRUPTED;
     a->thought_end = o->reasoning ? SIZE_MAX : 0;
     TRY(prefill(en, in, w, a, e));
+    en->unsaved.code = OK;
+    if (o->save_state && !*o->stop)
+        save_state(en, &in->prompt);
 
     double t0 = console_now();
     while (!*o->stop) {
@@ -289,11 +325,6 @@ status engine_answer_whole(struct engine *en, struct input *in, const struct wat
 
 /* ---- the engine ---- */
 
-static struct session_params session_params_of(const struct options *o, size_t n_ctx)
-{
-    return (struct session_params){ .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
-}
-
 void engine_say_model(const struct options *o, const model *m)
 {
     if (model_is_demo(m))
@@ -320,6 +351,10 @@ status engine_open(struct engine *en, const struct options *o, model *m, prefix_
     *en = (struct engine){ .o = o, .m = m };
     TRY(session_open(&en->s, m, &p, o->mem_limit, e));
     prefix_cache_bind(cache, m, &p);
+    if (o->save_state || o->load_state) {
+        TRY(state_files_open(&en->states, e));
+        state_files_bind(&en->states, m, &p);
+    }
     en->prefix.cache = cache;
     TRY(sampler_open(&en->sampler, n_vocab, &o->sample, e));
     for (size_t id = 0; o->ignore_eos && id < n_vocab; id++)
@@ -335,6 +370,7 @@ void engine_close(struct engine *en)
 {
     sampler_close(en->sampler);
     prefix_close(&en->prefix);
+    state_files_close(&en->states);
     session_close(en->s);
     ids_free(&en->banned);
     *en = (struct engine){ 0 };

@@ -46,8 +46,10 @@ static void rope_table(struct row_case *c, struct layer *l)
 /* A K or V cache of one element type; all POISON */
 static void *cache(struct row_case *c, struct layer *l, const char *name, enum buf_kind kind)
 {
+    if (l->b->kv_type == QSA_KV_Q8_0)
+        return case_u32(c, name, kind, l->b->n_kv * l->b->cap_blocks * qsa_tile_bytes(l->b->dim, QSA_KV_Q8_0) / sizeof(uint32_t));
     size_t n = (size_t)l->b->n_kv * l->b->cap_blocks * QSA_BLOCK * l->b->dim;
-    return l->b->kv_f32 ? (void *)case_f32(c, name, kind, n) : case_f16(c, name, kind, n);
+    return l->b->kv_type == QSA_KV_F32 ? (void *)case_f32(c, name, kind, n) : case_f16(c, name, kind, n);
 }
 
 /* RMS norm, then a rotation, which mixes two values of at most 2 (a value above twice the root mean square is rare in uniform ones, and gains are at most
@@ -58,7 +60,7 @@ static void prep(struct row_case *c)
 {
     struct layer l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, 4, 9);
     struct qsa_block *b = l.b;
-    b->kv_f32 = c->round % 2;
+    b->kv_type = c->round % 2 ? QSA_KV_F32 : QSA_KV_F16;
     rope_table(c, &l);
     b->q_norm = ADDR(case_f32(c, "q_norm", BUF_IN, b->dim)), b->k_norm = ADDR(case_f32(c, "k_norm", BUF_IN, b->dim));
     b->iq_norm = ADDR(case_f32(c, "iq_norm", BUF_IN, b->idx_dim));
@@ -72,7 +74,7 @@ static void prep(struct row_case *c)
                                .v = ADDR(case_f32(c, "v", BUF_IN, (size_t)l.n_tok * b->n_kv * b->dim)) };
     case_tolerance(c, qg, norm_rope_abs(b->dim), 0);
     case_tolerance(c, iq, norm_rope_abs(b->idx_dim), 0);
-    case_tolerance(c, k, norm_rope_abs(b->dim), b->kv_f32 ? 0 : 0x1p-10);
+    case_tolerance(c, k, norm_rope_abs(b->dim), b->kv_type == QSA_KV_F32 ? 0 : 0x1p-10);
     case_call(c, &a, sizeof a, l.n_tok);
 }
 
@@ -151,9 +153,22 @@ static void random_list(struct row_case *c, uint32_t *list, uint32_t budget, uin
             list[1 + k++] = i;
 }
 
-static void put(const struct qsa_block *b, void *p, size_t at, float x)
+/* Q8_0: value number `at`, and the scale of its group of dims and its token */
+static void put_q8(const struct qsa_block *b, uint8_t *p, size_t at, size_t t, uint32_t d, float x)
 {
-    if (b->kv_f32)
+    size_t n = QSA_BLOCK * (size_t)b->dim, group = (b->dim + 31) / 32, tile = at / n * (n + 8 * group);
+    uint16_t scale = f32_to_f16(0.5f / 127 + 0.25f / 127 * (float)(d / 32 % 3));
+    p[tile + at % n] = (uint8_t)(int8_t)lrintf(127 * x);
+    memcpy(p + tile + n + 8 * (size_t)(d / 32) + 2 * (t % 4), &scale, sizeof scale);
+}
+
+static void put(const struct qsa_block *b, void *p, size_t at, size_t t, uint32_t d, float x)
+{
+    if (b->kv_type == QSA_KV_Q8_0) {
+        put_q8(b, p, at, t, d, x);
+        return;
+    }
+    if (b->kv_type == QSA_KV_F32)
         ((float *)p)[at] = x;
     else
         ((uint16_t *)p)[at] = f32_to_f16(x);
@@ -165,8 +180,8 @@ static void fill_cache(struct row_case *c, const struct layer *l, void *k, void 
     for (uint32_t j = 0; j < l->b->n_kv; j++)
         for (uint32_t t = 0; t < l->pos + l->n_tok; t++)
             for (uint32_t d = 0; d < l->b->dim; d++) {
-                put(l->b, k, qsa_k_at(l->b, j, t, d), case_uniform(c));
-                put(l->b, v, qsa_v_at(l->b, j, t, d), case_uniform(c));
+                put(l->b, k, qsa_k_at(l->b, j, t, d), t, d, case_uniform(c));
+                put(l->b, v, qsa_v_at(l->b, j, t, d), t, d, case_uniform(c));
             }
 }
 
@@ -178,9 +193,10 @@ struct attention {
 };
 static struct attention attention(struct row_case *c)
 {
-    struct attention x = { .l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, 4, 9) };
+    bool groups = strstr(c->row->id, "union") != NULL;
+    struct attention x = { .l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, groups ? QSA_UNION_ROWS : 4, groups ? 19 : 9) };
     struct qsa_block *b = x.l.b;
-    b->kv_f32 = c->round % 2;
+    b->kv_type = c->row->workgroup == 0 && c->round % 3 == 0 ? QSA_KV_Q8_0 : c->round % 2 ? QSA_KV_F32 : QSA_KV_F16; /* devices have no Q8_0 */
     void *k = cache(c, &x.l, "K", BUF_IN), *v = cache(c, &x.l, "V", BUF_IN);
     fill_cache(c, &x.l, k, v);
     b->k = ADDR(k), b->v = ADDR(v);
@@ -206,6 +222,33 @@ static void attend(struct row_case *c)
     /* a mean of values of at most 1: errors of its weights and of two sums of them count against 1; then the gate */
     case_tolerance(c, out, weight_rel(b->dim) + SUM_REL(x.n_key) + DIV_REL, SIGMOID_REL(1));
     case_call(c, &a, sizeof a, x.l.n_tok * b->n_kv);
+}
+
+static void attend_union(struct row_case *c)
+{
+    attend(c);
+    struct qsa_attend_args *a = (void *)c->args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    c->n_items = (c->n_items / b->n_kv + QSA_UNION_ROWS - 1) / QSA_UNION_ROWS * b->n_kv;
+}
+
+/* Raw keys of all positions before the step lie there; those of the step come with it (keep_raw) or lie there too (repool). */
+static void raw_keys(struct row_case *c)
+{
+    bool keep = strstr(c->row->id, "keep") != NULL;
+    struct layer l = layer(c, 1 + case_rnd(c, 50), 4, 13);
+    struct qsa_block *b = l.b;
+    b->rope_dim = 2 * (1 + case_rnd(c, MIN(b->dim, b->idx_dim) / 2));
+    b->ik_norm = ADDR(case_f32(c, "ik_norm", BUF_IN, b->idx_dim));
+    float *pooled = case_f32(c, "pooled", keep ? BUF_IN : BUF_OUT, (size_t)b->cap_blocks * b->idx_dim);
+    b->pooled = ADDR(pooled);
+    float *inv = case_f32(c, "inv_freq", BUF_IN, b->rope_dim / 2);
+    for (uint32_t i = 0; i < b->rope_dim / 2; i++)
+        inv[i] = (float)pow(1e4, -2.0 * i / b->rope_dim);
+    struct qsa_raw_args a = { .block = ADDR(b), .step = ADDR(l.step), .inv_freq = ADDR(inv),
+                              .ik = ADDR(case_f32(c, "ik", BUF_IN, (size_t)l.n_tok * b->idx_dim)),
+                              .raw = ADDR(case_f32(c, "raw", keep ? BUF_OUT : BUF_IN, (size_t)b->cap_blocks * QSA_BLOCK * b->idx_dim)) };
+    case_call(c, &a, sizeof a, keep ? l.n_tok : b->cap_blocks);
 }
 
 /* The parts of a list: as many blocks each as the model has, or any number. */
@@ -260,6 +303,9 @@ const struct row_cases qsa_cases[] = {
     { .ref = qsa_score_ref, .build = score },
     { .ref = qsa_select_ref, .build = select_ },
     { .ref = qsa_attend_ref, .build = attend },
+    { .ref = qsa_attend_union_ref, .build = attend_union },
+    { .ref = qsa_keep_raw_ref, .build = raw_keys },
+    { .ref = qsa_repool_ref, .build = raw_keys },
     { .ref = qsa_attend_part_ref, .build = attend_part },
     { .ref = qsa_attend_merge_ref, .build = attend_merge },
     { 0 },

@@ -16,9 +16,9 @@ static const struct gpu_kernel rows[QSA_K_COUNT] = {
 FAST_DECLARE(qsa_fast);
 const struct gpu_kernel_table qsa_kernels = { rows, FAST_TABLES(qsa_fast), QSA_K_COUNT };
 
-size_t qsa_kv_bytes(const struct qsa_dims *d, size_t n_ctx, bool f32)
+size_t qsa_kv_bytes(const struct qsa_dims *d, size_t n_ctx, uint32_t kv_type)
 {
-    size_t bytes = 2 * (size_t)d->n_kv * d->dim * QSA_BLOCK * (f32 ? 4 : 2);
+    size_t bytes = 2 * (size_t)d->n_kv * qsa_tile_bytes(d->dim, kv_type);
     return size_mul(bytes, qsa_cap_blocks(n_ctx), &bytes) ? bytes : SIZE_MAX;
 }
 
@@ -27,11 +27,16 @@ size_t qsa_pooled_bytes(const struct qsa_dims *d, size_t n_ctx)
     return (size_t)qsa_cap_blocks(n_ctx) * d->idx_dim * sizeof(float);
 }
 
-/* One K or V tile, the queries of a group twice over, a chunk of scores, the running output, maxima and sums. */
+size_t qsa_raw_bytes(const struct qsa_dims *d, size_t n_ctx)
+{
+    return d->form.keep_raw ? QSA_BLOCK * qsa_pooled_bytes(d, n_ctx) : 0;
+}
+
+/* A K and a V tile; for each head of a group of rows its query twice over, its output, four weights, maximum and sum. */
 size_t qsa_scratch_floats(const struct qsa_dims *d)
 {
-    size_t group = d->n_head / d->n_kv;
-    return QSA_BLOCK * (size_t)d->dim + 3 * group * d->dim + group * (size_t)QSA_ATTEND_CHUNK * QSA_BLOCK + 2 * group + d->dim;
+    size_t heads = QSA_UNION_ROWS * (size_t)(d->n_head / d->n_kv);
+    return 2 * QSA_BLOCK * (size_t)d->dim + heads * (3 * (size_t)d->dim + QSA_BLOCK + 2);
 }
 
 bool qsa_device_fits(const struct qsa_dims *d)
@@ -93,6 +98,34 @@ static void attend_parts(struct gpu_cmd *c, const struct qsa_block *b, const str
     }
 }
 
+/* Pooled keys of the blocks that this step completes; when the form says so, then all of them again. */
+static void pool(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_form *form, gpu_addr block, gpu_addr step,
+                 uint32_t n_tok)
+{
+    struct qsa_raw_args raw = { .block = block, .step = step, .ik = s->ik, .raw = l->raw, .inv_freq = l->inv_freq };
+    CALL(c, qsa_kernels, K_qsa_pool, n_tok / QSA_BLOCK + 1, struct qsa_pool_args, .block = block, .step = step, .ik = s->ik);
+    gpu_record_parallel(c); /* beside prep: it reads the raw index keys, which prep leaves alone */
+    if (form->keep_raw)
+        gpu_record(c, &qsa_kernels, K_qsa_keep_raw, &raw, sizeof raw, n_tok);
+    if (form->keep_raw && n_tok > form->pooled_max_tokens)
+        gpu_record(c, &qsa_kernels, K_qsa_repool, &raw, sizeof raw, l->block.cap_blocks);
+}
+
+static void attend(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, const struct qsa_form *form, gpu_addr block, gpu_addr step,
+                   uint32_t n_tok)
+{
+    struct qsa_attend_args a = { .block = block, .step = step, .qg = s->qg, .list = s->list, .out = s->mixed };
+    bool on_cpu = gpu_backend_of(c->gpu) == GPU_CPU;
+    if (form->no_gather)
+        gpu_record(c, &qsa_kernels, K_qsa_attend_masked, &a, sizeof a, n_tok * b->n_kv);
+    else if (n_tok <= QSA_FEW && !on_cpu)
+        attend_parts(c, b, s, block, step, n_tok);
+    else if (n_tok > QSA_FEW && on_cpu && !form->no_union)
+        gpu_record(c, &qsa_kernels, K_qsa_attend_union, &a, sizeof a, (n_tok + QSA_UNION_ROWS - 1) / QSA_UNION_ROWS * b->n_kv);
+    else
+        gpu_record(c, &qsa_kernels, K_qsa_attend, &a, sizeof a, n_tok * b->n_kv);
+}
+
 void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
                 uint32_t n_tok)
 {
@@ -102,17 +135,11 @@ void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
     gpu_matmul(c, l->in, b->budget ? 5 : 3, u, d->n_embd, n_tok);
     CALL(c, qsa_kernels, K_qsa_prep, n_tok, struct qsa_prep_args, .block = block, .step = step, .qg = s->qg, .k = s->k, .v = s->v, .iq = s->iq);
     c->part = "qsa.index";
-    if (b->budget) {
-        CALL(c, qsa_kernels, K_qsa_pool, n_tok / QSA_BLOCK + 1, struct qsa_pool_args, .block = block, .step = step, .ik = s->ik);
-        gpu_record_parallel(c); /* beside prep: it reads the raw index keys, which prep leaves alone */
-    }
+    if (b->budget)
+        pool(c, l, s, &d->form, block, step, n_tok);
     if (b->budget && b->cap_blocks > b->budget) /* a smaller context never drops a block */
         choose(c, b, s, block, step, n_tok);
     c->part = "qsa.attend";
-    if (n_tok <= QSA_FEW && gpu_backend_of(c->gpu) != GPU_CPU)
-        attend_parts(c, b, s, block, step, n_tok);
-    else
-        CALL(c, qsa_kernels, K_qsa_attend, n_tok * d->n_kv, struct qsa_attend_args, .block = block, .step = step, .qg = s->qg, .list = s->list,
-             .out = s->mixed);
+    attend(c, b, s, &d->form, block, step, n_tok);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_head * d->dim, n_tok);
 }

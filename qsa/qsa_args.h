@@ -12,18 +12,25 @@
 
 #define QSA_BLOCK 4
 
+/* Element types of a K/V cache. A tile of Q8_0, on the cpu only, holds 4 * dim signed bytes in the order above, then a binary16 scale per
+ * QSA_Q8_GROUP dims and token, [ceil(dim / 32)][4 tokens]: every token is rounded by itself. */
+#define QSA_KV_F16 0
+#define QSA_KV_F32 1
+#define QSA_KV_Q8_0 2
+#define QSA_Q8_GROUP 32
+
 /* The layer block: what every row of one layer reads. */
 struct qsa_block {
     gpu_addr q_norm, k_norm;   /* [dim] f32 gains */
     gpu_addr iq_norm, ik_norm; /* [idx_dim] f32 gains */
-    gpu_addr k, v;             /* tiles of f16 or f32 */
+    gpu_addr k, v;             /* tiles of kv_type */
     gpu_addr pooled;           /* [cap_blocks, idx_dim] f32: pooled, normalised, roped key of every complete block */
     gpu_addr window;           /* [3, idx_dim] f32: raw index keys of the last three tokens, oldest first */
     uint32_t n_head, n_kv, dim, rope_dim;
     uint32_t idx_head, idx_dim;
     uint32_t budget;           /* blocks a query may choose; 0: dense layer, no indexer */
     uint32_t cap_blocks;
-    uint32_t kv_f32;
+    uint32_t kv_type;          /* QSA_KV_* */
     float eps;
 };
 
@@ -64,9 +71,7 @@ struct qsa_select_args {
     uint32_t row0, n_row;
 };
 
-/* Attention over the chosen blocks and the open one, output gate. The softmax runs over the list in chunks of QSA_ATTEND_CHUNK blocks.
- * Items: n_tok * n_kv. */
-#define QSA_ATTEND_CHUNK 32
+/* Attention over the chosen blocks and the open one, output gate. Items: n_tok * n_kv. */
 struct qsa_attend_args {
     gpu_addr block, step;
     gpu_addr qg;   /* as above */
