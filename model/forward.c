@@ -268,7 +268,7 @@ void forward_init(struct forward *f, const struct shape *s, const struct weights
 {
     *f = (struct forward){ .shape = s, .w = w, .max_tok = max_tok, .kv_type = kv_type, .device = device, .matrix = matrix, .cap_blocks = qsa_cap_blocks(n_ctx) };
     f->gdn = (struct gdn_dims){ .n_embd = s->n_embd, .n_k = s->gdn_k_head, .n_v = s->gdn_v_head, .dim = s->gdn_dim, .taps = s->conv_taps };
-    f->qsa = (struct qsa_dims){ .n_embd = s->n_embd, .n_head = s->n_head, .n_kv = s->n_head_kv, .dim = s->head_dim, .rope_dim = s->rope_dim,
+    f->qsa = (struct qsa_dims){ .n_embd = s->n_embd, .n_head = s->n_head, .n_kv = s->n_head_kv, .device = device, .dim = s->head_dim, .rope_dim = s->rope_dim,
                                 .idx_head = s->idx_head, .idx_dim = s->idx_dim, .budget = s->idx_budget / QSA_RATIO, .form = form };
     /* All-row logits go through the head in strips of about 16 MB */
     size_t strip = ((size_t)16 << 20) / ((size_t)s->n_vocab * sizeof(float));

@@ -57,6 +57,8 @@ static size_t parts_at_once(const struct qsa_dims *d, uint32_t cap_blocks, size_
     return MAX(dense * MIN(n_tok, (size_t)part_rows(dense)), sparse * MIN(n_tok, (size_t)part_rows(sparse)));
 }
 
+static uint32_t spans_of(uint32_t cap_blocks) { return (cap_blocks + QSA_SPAN - 1) / QSA_SPAN; }
+
 void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_dims *d, size_t n_tok, uint32_t cap_blocks)
 {
     s->qg = ADDR(arena_take(a, n_tok * 2 * d->n_head * d->dim, sizeof(float)));
@@ -71,14 +73,34 @@ void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_d
     s->part = s->part_ml + n_ml * sizeof(float);
     s->list = ADDR(arena_take(a, n_tok * (1 + (size_t)d->budget), sizeof(uint32_t)));
     s->mixed = ADDR(arena_take(a, n_tok * d->n_head * d->dim, sizeof(float)));
+    size_t n_few = d->device && d->budget ? MIN(n_tok, (size_t)QSA_FEW) : 0;
+    s->count = ADDR(arena_take(a, n_few * QSA_COUNTS, sizeof(uint32_t)));
+    s->cut = ADDR(arena_take(a, n_few * 2, sizeof(uint32_t)));
+    s->span = ADDR(arena_take(a, n_few * spans_of(cap_blocks) * QSA_SPAN_COUNTS, sizeof(uint32_t)));
+}
+
+/* Whether rows choose through spans; a context of no more blocks than the budget never drops one. */
+static bool by_spans(const struct gpu_cmd *c, const struct qsa_block *b, uint32_t n_tok)
+{
+    return n_tok <= QSA_FEW && gpu_backend_of(c->gpu) != GPU_CPU && b->budget && b->cap_blocks > b->budget;
+}
+
+/* The lists of few rows on a device; see struct qsa_span_args. */
+static void choose_by_spans(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok)
+{
+    struct qsa_span_args a = { .block = block, .step = step, .scores = s->scores, .list = s->list, .count = s->count, .cut = s->cut, .span = s->span,
+                               .n_row = n_tok, .n_span = spans_of(b->cap_blocks) };
+    CALL(c, qsa_kernels, K_qsa_score_few, qsa_score_items(b->cap_blocks, n_tok), struct qsa_score_args, .block = block, .step = step, .iq = s->iq,
+         .scores = s->scores, .count = s->count, .n_row = n_tok);
+    gpu_record(c, &qsa_kernels, K_qsa_count, &a, sizeof a, n_tok * a.n_span);
+    gpu_record(c, &qsa_kernels, K_qsa_take, &a, sizeof a, n_tok * a.n_span);
 }
 
 static void choose(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok)
 {
-    bool few = n_tok <= QSA_FEW && gpu_backend_of(c->gpu) != GPU_CPU;
     for (uint32_t row0 = 0; row0 < n_tok; row0 += QSA_STRIP) {
         uint32_t n_row = MIN((uint32_t)QSA_STRIP, n_tok - row0);
-        CALL(c, qsa_kernels, few ? K_qsa_score_few : K_qsa_score, qsa_score_items(b->cap_blocks, n_row), struct qsa_score_args, .block = block,
+        CALL(c, qsa_kernels, K_qsa_score, qsa_score_items(b->cap_blocks, n_row), struct qsa_score_args, .block = block,
              .step = step, .iq = s->iq, .scores = s->scores, .row0 = row0, .n_row = n_row);
         CALL(c, qsa_kernels, K_qsa_select, n_row, struct qsa_select_args, .block = block, .step = step, .scores = s->scores, .list = s->list,
              .row0 = row0, .n_row = n_row);
@@ -98,13 +120,11 @@ static void attend_parts(struct gpu_cmd *c, const struct qsa_block *b, const str
     }
 }
 
-/* Pooled keys of the blocks that this step completes; when the form says so, then all of them again. */
-static void pool(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_form *form, gpu_addr block, gpu_addr step,
+/* When the form says so, all pooled keys again. */
+static void pool_again(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_form *form, gpu_addr block, gpu_addr step,
                  uint32_t n_tok)
 {
     struct qsa_raw_args raw = { .block = block, .step = step, .ik = s->ik, .raw = l->raw, .inv_freq = l->inv_freq };
-    CALL(c, qsa_kernels, K_qsa_pool, n_tok / QSA_BLOCK + 1, struct qsa_pool_args, .block = block, .step = step, .ik = s->ik);
-    gpu_record_parallel(c); /* beside prep: it reads the raw index keys, which prep leaves alone */
     if (form->keep_raw)
         gpu_record(c, &qsa_kernels, K_qsa_keep_raw, &raw, sizeof raw, n_tok);
     if (form->keep_raw && n_tok > form->pooled_max_tokens)
@@ -133,11 +153,15 @@ void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
     gpu_addr block = gpu_block(c, b);
     c->part = "qsa.attend"; /* with all products of the layer, those of the indexer too: they share a call */
     gpu_matmul(c, l->in, b->budget ? 5 : 3, u, d->n_embd, n_tok);
-    CALL(c, qsa_kernels, K_qsa_prep, n_tok, struct qsa_prep_args, .block = block, .step = step, .qg = s->qg, .k = s->k, .v = s->v, .iq = s->iq);
+    bool spans = by_spans(c, b, n_tok);
+    CALL(c, qsa_kernels, K_qsa_prep, n_tok + (b->budget ? n_tok / QSA_BLOCK + 1 : 0), struct qsa_prep_args, .block = block, .step = step, .qg = s->qg,
+         .k = s->k, .v = s->v, .iq = s->iq, .ik = s->ik, .count = spans ? s->count : 0);
     c->part = "qsa.index";
     if (b->budget)
-        pool(c, l, s, &d->form, block, step, n_tok);
-    if (b->budget && b->cap_blocks > b->budget) /* a smaller context never drops a block */
+        pool_again(c, l, s, &d->form, block, step, n_tok);
+    if (spans)
+        choose_by_spans(c, b, s, block, step, n_tok);
+    else if (b->budget && b->cap_blocks > b->budget) /* a smaller context never drops a block */
         choose(c, b, s, block, step, n_tok);
     c->part = "qsa.attend";
     attend(c, b, s, &d->form, block, step, n_tok);

@@ -32,6 +32,7 @@ struct qsa_form {
 struct qsa_dims {
     uint32_t n_embd, n_head, n_kv, dim, rope_dim, idx_head, idx_dim;
     uint32_t budget; /* blocks */
+    bool device;     /* not the cpu: few rows choose through spans */
     struct qsa_form form;
 };
 
@@ -78,6 +79,7 @@ static inline size_t qsa_v_at(const struct qsa_block *b, uint32_t j, size_t t, u
 struct qsa_scratch {
     gpu_addr qg, k, v, iq, ik, scores, list, mixed;
     gpu_addr part, part_ml; /* in the place of the scores */
+    gpu_addr count, cut, span; /* of a choice for few rows on a device */
 };
 void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_dims *d, size_t n_tok, uint32_t cap_blocks);
 

@@ -259,6 +259,6 @@ static void attend_union(const void *args, uint32_t first, uint32_t n, struct cp
 }
 
 const gpu_row_fn ISA_NAME(qsa_fast)[QSA_K_COUNT] = {
-    [K_qsa_score] = score,   [K_qsa_score_few] = score,           [K_qsa_attend] = attend,
+    [K_qsa_score] = score,    [K_qsa_attend] = attend,
     [K_qsa_attend_masked] = attend_masked, [K_qsa_attend_union] = attend_union,
 };

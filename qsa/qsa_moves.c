@@ -17,24 +17,21 @@ static uint64_t blocks_scored(const struct qsa_block *b, const struct gpu_at *at
 /* K and V of n positions, all heads */
 static uint64_t kv_bytes(const struct qsa_block *b, uint64_t n) { return 2 * n * b->n_kv * qsa_tile_bytes(b->dim, b->kv_type) / QSA_BLOCK; }
 
-/* The gate halves of qg are left alone */
+static uint64_t n_rows_few(const struct qsa_prep_args *a, const struct gpu_at *at) { return a->count ? at->n_tok : 0; }
+/* The gate halves of qg are left alone. The gain of the pooled keys is counted whether this step completes a block or not. */
 void qsa_prep_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
 {
     const struct qsa_prep_args *a = args;
     const struct qsa_block *b = gpu_at_block(at, a->block);
-    uint64_t n = at->n_items, q = (uint64_t)b->n_head * b->dim, kv = (uint64_t)b->n_kv * b->dim;
+    uint64_t n = at->n_tok, q = (uint64_t)b->n_head * b->dim, kv = (uint64_t)b->n_kv * b->dim;
     uint64_t iq = b->budget ? (uint64_t)b->idx_head * b->idx_dim : 0;
     m->vectors += moves_words(2 * (uint64_t)b->dim + (b->budget ? b->idx_dim : 0));
     m->state += kv_bytes(b, n);
     m->activations += moves_words(n * (2 * q + 2 * kv + 2 * iq + b->rope_dim));
+    m->activations += moves_words(n_rows_few(a, at) * QSA_COUNTS);
     m->flops += n * (4 * (q + kv + iq) + 3 * (uint64_t)b->rope_dim * (b->n_head + b->n_kv + (b->budget ? b->idx_head : 0)));
-}
-
-/* The gain is counted whether this step completes a block or not */
-void qsa_pool_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
-{
-    const struct qsa_pool_args *a = args;
-    const struct qsa_block *b = gpu_at_block(at, a->block);
+    if (!b->budget)
+        return;
     uint64_t made = blocks_seen(at, at->n_tok - 1) - at->pos / QSA_BLOCK;
     m->vectors += moves_words(b->idx_dim);
     m->state += moves_words(2 * 3 * (uint64_t)b->idx_dim + made * b->idx_dim);
@@ -66,6 +63,30 @@ void qsa_select_moves(const void *args, const struct gpu_at *at, struct gpu_move
     for (uint32_t r = a->row0; r < a->row0 + a->n_row; r++) {
         uint64_t n = blocks_scored(b, at, r);
         m->activations += moves_words(n + 1 + (n ? b->budget : 0));
+        m->flops += n;
+    }
+}
+
+/* Keys once, the counters of a row for each of its spans, and what the spans tell each other */
+void qsa_count_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct qsa_span_args *a = args;
+    const struct qsa_block *b = gpu_at_block(at, a->block);
+    for (uint32_t r = 0; r < a->n_row; r++) {
+        uint64_t n = blocks_scored(b, at, r), spans = (n + QSA_SPAN - 1) / QSA_SPAN;
+        m->activations += moves_words(n + spans * (QSA_FIRST + QSA_SPAN_COUNTS));
+        m->flops += n;
+    }
+}
+
+/* The same, keys of one more span for those that share two digits with the cut, and the list */
+void qsa_take_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct qsa_span_args *a = args;
+    const struct qsa_block *b = gpu_at_block(at, a->block);
+    for (uint32_t r = 0; r < a->n_row; r++) {
+        uint64_t n = blocks_scored(b, at, r), spans = (n + QSA_SPAN - 1) / QSA_SPAN;
+        m->activations += moves_words(n + spans * (QSA_SECOND + 2 * spans) + MIN(n, spans * QSA_SPAN) + 1 + (n ? b->budget : 0));
         m->flops += n;
     }
 }

@@ -87,14 +87,52 @@ static float cache_get(const struct qsa_block *b, gpu_addr cache, place_fn place
     return b->kv_type == QSA_KV_F32 ? AT(const float, cache)[at] : f16_to_f32(AT(const uint16_t, cache)[at]);
 }
 
-/* Spec 4.1, 4.4 first half */
+/* Spec 4.4: pool -> norm -> rope at the block's first token, whose table row `turn` is */
+static void pool_key(const struct qsa_block *b, const float *const key[QSA_BLOCK], const float *turn, float *out)
+{
+    for (uint32_t i = 0; i < b->idx_dim; i++) {
+        float sum = 0;
+        for (uint32_t t = 0; t < QSA_BLOCK; t++)
+            sum += key[t][i];
+        out[i] = sum / QSA_BLOCK;
+    }
+    rms_norm(out, b->idx_dim, AT(const float, b->ik_norm), b->eps);
+    rope(out, b->rope_dim, turn);
+}
+
+/* A block that straddles the start of the step finds its first keys in the window;
+ * it can only be block pos / 4, which is the first, so that one may move the window when it is done. */
+static void pool_blocks(const struct qsa_prep_args *a, uint32_t first, uint32_t n)
+{
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    const float *ik = AT(const float, a->ik);
+    float *win = AT(float, b->window);
+    uint32_t N = b->idx_dim, end = step->pos + step->n_tok;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t block = step->pos / QSA_BLOCK + item;
+        if (block < end / QSA_BLOCK) {
+            const float *key[QSA_BLOCK];
+            for (uint32_t k = 0, t = block * QSA_BLOCK; k < QSA_BLOCK; k++, t++)
+                key[k] = t >= step->pos ? ik + (size_t)(t - step->pos) * N : win + (size_t)(t + 3 - step->pos) * N;
+            pool_key(b, key, rope_row(step, b->rope_dim, block * QSA_BLOCK), AT(float, b->pooled) + (size_t)block * N);
+        }
+        for (uint32_t k = 0; item == 0 && k < 3; k++) /* row k becomes the key of token end - 3 + k */
+            memmove(win + (size_t)k * N, step->n_tok + k >= 3 ? ik + (size_t)(step->n_tok + k - 3) * N : win + (size_t)(step->n_tok + k) * N,
+                    N * sizeof *win);
+    }
+}
+
+/* Spec 4.1, 4.4: rows, then the blocks that they complete */
 void qsa_prep_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_prep_args *a = args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
     const struct gpu_step *step = AT(const struct gpu_step, a->step);
     (void)scratch;
-    for (uint32_t t = first; t < first + n; t++) {
+    if (first + n > step->n_tok)
+        pool_blocks(a, MAX(first, step->n_tok) - step->n_tok, first + n - MAX(first, step->n_tok));
+    for (uint32_t t = first; t < MIN(first + n, step->n_tok); t++) {
         uint32_t pos = step->pos + t;
         const float *table = rope_row(step, b->rope_dim, pos);
         for (uint32_t h = 0; h < b->n_head; h++) {
@@ -110,49 +148,13 @@ void qsa_prep_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
             cache_put(b, b->k, qsa_k_at, j, pos, k);
             cache_put(b, b->v, qsa_v_at, j, pos, v);
         }
+        if (a->count)
+            memset(AT(uint32_t, a->count) + (size_t)t * QSA_COUNTS, 0, QSA_COUNTS * sizeof(uint32_t));
         for (uint32_t h = 0; b->budget && h < b->idx_head; h++) {
             float *iq = AT(float, a->iq) + ((size_t)t * b->idx_head + h) * b->idx_dim;
             rms_norm(iq, b->idx_dim, AT(const float, b->iq_norm), b->eps);
             rope(iq, b->rope_dim, table);
         }
-    }
-}
-
-/* Spec 4.4: pool -> norm -> rope at the block's first token, whose table row `turn` is */
-static void pool_key(const struct qsa_block *b, const float *const key[QSA_BLOCK], const float *turn, float *out)
-{
-    for (uint32_t i = 0; i < b->idx_dim; i++) {
-        float sum = 0;
-        for (uint32_t t = 0; t < QSA_BLOCK; t++)
-            sum += key[t][i];
-        out[i] = sum / QSA_BLOCK;
-    }
-    rms_norm(out, b->idx_dim, AT(const float, b->ik_norm), b->eps);
-    rope(out, b->rope_dim, turn);
-}
-
-/* A block that straddles the start of the step finds its first keys in the window;
- * it can only be block pos / 4, which is item 0, so item 0 may move the window when it is done. */
-void qsa_pool_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
-{
-    const struct qsa_pool_args *a = args;
-    const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    const struct gpu_step *step = AT(const struct gpu_step, a->step);
-    const float *ik = AT(const float, a->ik);
-    float *win = AT(float, b->window);
-    uint32_t N = b->idx_dim, end = step->pos + step->n_tok;
-    (void)scratch;
-    for (uint32_t item = first; item < first + n; item++) {
-        uint32_t block = step->pos / QSA_BLOCK + item;
-        if (block < end / QSA_BLOCK) {
-            const float *key[QSA_BLOCK];
-            for (uint32_t k = 0, t = block * QSA_BLOCK; k < QSA_BLOCK; k++, t++)
-                key[k] = t >= step->pos ? ik + (size_t)(t - step->pos) * N : win + (size_t)(t + 3 - step->pos) * N;
-            pool_key(b, key, rope_row(step, b->rope_dim, block * QSA_BLOCK), AT(float, b->pooled) + (size_t)block * N);
-        }
-        for (uint32_t k = 0; item == 0 && k < 3; k++) /* row k becomes the key of token end - 3 + k */
-            memmove(win + (size_t)k * N, step->n_tok + k >= 3 ? ik + (size_t)(step->n_tok + k - 3) * N : win + (size_t)(step->n_tok + k) * N,
-                    N * sizeof *win);
     }
 }
 
@@ -187,6 +189,14 @@ void qsa_repool_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scr
     }
 }
 
+/* The bits of a float that is >= 0 order like the float. */
+static uint32_t key_of(float score)
+{
+    uint32_t key;
+    memcpy(&key, &score, sizeof key);
+    return key;
+}
+
 /* Spec 4.4: sum over heads of relu(iq . pk). The factor 1/sqrt(idx_dim) changes no choice and is left out. */
 static float block_score(const struct qsa_block *b, const float *iq, const float *pk)
 {
@@ -213,13 +223,16 @@ void qsa_score_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
             uint32_t nb = (step->pos + a->row0 + r + 1) / QSA_BLOCK;
             const float *iq = AT(const float, a->iq) + (size_t)(a->row0 + r) * b->idx_head * b->idx_dim;
             float *score = AT(float, a->scores) + (size_t)r * b->cap_blocks;
-            for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++)
+            for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++) {
                 score[blk] = block_score(b, iq, AT(const float, b->pooled) + (size_t)blk * b->idx_dim);
+                if (a->count)
+                    AT(uint32_t, a->count)[(size_t)r * QSA_COUNTS + (key_of(score[blk]) >> QSA_FIRST_SHIFT)]++;
+            }
         }
     }
 }
 
-/* The bits of a float that is >= 0 order like the float. Four radix passes find the key of rank `budget`; a last sweep collects in index order. */
+/* Four radix passes over the keys find the key of rank `budget`; a last sweep collects in index order. */
 uint32_t qsa_top_blocks(const float *scores, uint32_t n, uint32_t budget, uint32_t *out)
 {
     uint32_t n_out = 0;
@@ -232,8 +245,7 @@ uint32_t qsa_top_blocks(const float *scores, uint32_t n, uint32_t budget, uint32
     for (int shift = 24; shift >= 0; shift -= 8) {
         uint32_t count[256] = { 0 }, digit = 255;
         for (uint32_t i = 0; i < n; i++) {
-            uint32_t key;
-            memcpy(&key, &scores[i], sizeof key);
+            uint32_t key = key_of(scores[i]);
             if ((key & mask) == cut)
                 count[key >> shift & 255]++;
         }
@@ -243,8 +255,7 @@ uint32_t qsa_top_blocks(const float *scores, uint32_t n, uint32_t budget, uint32
         mask |= 255u << shift;
     }
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t key;
-        memcpy(&key, &scores[i], sizeof key);
+        uint32_t key = key_of(scores[i]);
         if (key > cut || (key == cut && rank && rank--))
             out[n_out++] = i;
     }
@@ -262,6 +273,56 @@ void qsa_select_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scr
         uint32_t *list = AT(uint32_t, a->list) + (size_t)(a->row0 + r) * (1 + (size_t)b->budget);
         list[0] = nb <= b->budget ? QSA_ALL
                                   : qsa_top_blocks(AT(const float, a->scores) + (size_t)r * b->cap_blocks, nb, b->budget, list + 1);
+    }
+}
+
+/* The digit of n that holds the key of *rank, counted from the top; *rank is then that among the keys with this digit. */
+static uint32_t digit_of_rank(const uint32_t *count, uint32_t n, uint32_t *rank)
+{
+    uint32_t digit = n - 1;
+    for (; count[digit] < *rank; digit--)
+        *rank -= count[digit];
+    return digit;
+}
+
+/* Not for several threads: spans of a row add to the same counters. */
+void qsa_count_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_span_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t r = item / a->n_span, from = item % a->n_span * QSA_SPAN, nb = (AT(const struct gpu_step, a->step)->pos + r + 1) / QSA_BLOCK;
+        uint32_t *count = AT(uint32_t, a->count) + (size_t)r * QSA_COUNTS, *cut = AT(uint32_t, a->cut) + 2 * r;
+        uint32_t *span = AT(uint32_t, a->span) + (size_t)item * QSA_SPAN_COUNTS, rank = b->budget;
+        const float *score = AT(const float, a->scores) + (size_t)r * b->cap_blocks;
+        if (nb <= b->budget || from >= nb)
+            continue;
+        uint32_t digit = digit_of_rank(count, QSA_FIRST, &rank);
+        if (from == 0)
+            cut[0] = digit, cut[1] = rank;
+        memset(span, 0, QSA_SPAN_COUNTS * sizeof *span);
+        for (uint32_t i = from; i < MIN(from + QSA_SPAN, nb); i++) {
+            uint32_t key = key_of(score[i]), second = key >> QSA_SECOND_SHIFT & (QSA_SECOND - 1);
+            if (key >> QSA_FIRST_SHIFT > digit)
+                span[QSA_SECOND]++;
+            if (key >> QSA_FIRST_SHIFT == digit)
+                span[second]++, count[QSA_FIRST + second]++;
+        }
+        for (uint32_t i = QSA_SECOND; i-- > 0;)
+            span[i] += span[i + 1];
+    }
+}
+
+/* The first span of a row writes its whole list. */
+void qsa_take_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_span_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    for (uint32_t item = first; item < first + n; item++) {
+        struct qsa_select_args all = { .block = a->block, .step = a->step, .scores = a->scores, .list = a->list, .n_row = a->n_row };
+        if (item % a->n_span == 0 && b->budget)
+            qsa_select_ref(&all, item / a->n_span, 1, scratch);
     }
 }
 

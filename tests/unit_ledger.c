@@ -222,7 +222,7 @@ static void check_attention(void)
     struct qsa_block b = { .n_head = 4, .n_kv = 2, .dim = 64, .rope_dim = 16, .idx_head = 4, .idx_dim = 32, .budget = 64, .cap_blocks = 4096 };
     struct qsa_attend_args a = { .block = ADDR(&b) };
     struct qsa_score_args s = { .block = ADDR(&b), .n_row = 1 };
-    struct qsa_pool_args p = { .block = ADDR(&b) };
+    struct qsa_prep_args p = { .block = ADDR(&b) };
     /* position 9: ten keys, no choice */
     struct gpu_moves m = moves_of(qsa_attend_moves, &a, 2, 9, 1);
     CHECK(m.state == 10 * 2 * 2 * 64 * 2 && m.flops == 4 * 10 * 4 * 64 + 3 * 10 * 4);
@@ -255,10 +255,11 @@ static void check_attention(void)
     CHECK(m.state == 5 * 5 * 32 * 4 && m.vectors == 32 * 4 && m.activations == 8 * 4 && m.flops == 5 * (32 * 10 + 3 * 8));
     /* many rows read a position at most once */
     CHECK(moves_of(qsa_attend_moves, &a, 256, 4096, 128).state == (4096 + 128) * 2 * 2 * 64 * 2);
-    /* a block is pooled when its fourth token comes */
-    CHECK(moves_of(qsa_pool_moves, &p, 1, 6, 1).state == 6 * 32 * 4);
-    CHECK(moves_of(qsa_pool_moves, &p, 1, 7, 1).state == 7 * 32 * 4);
-    CHECK(moves_of(qsa_pool_moves, &p, 3, 7, 9).state == (6 + 3) * 32 * 4); /* 7, 8-11, 12-15 */
+    /* K and V of a row, and a block is pooled when its fourth token comes */
+    uint64_t kv = 2 * 2 * 64 * 2;
+    CHECK(moves_of(qsa_prep_moves, &p, 2, 6, 1).state == kv + 6 * 32 * 4);
+    CHECK(moves_of(qsa_prep_moves, &p, 2, 7, 1).state == kv + 7 * 32 * 4);
+    CHECK(moves_of(qsa_prep_moves, &p, 12, 7, 9).state == 9 * kv + (6 + 3) * 32 * 4); /* 7, 8-11, 12-15 */
     /* a strip of 32 rows at 100 .. 131 against 25 to 33 blocks, budget 30: only rows that see more than 30 are scored */
     b.budget = 30;
     s.row0 = 0, s.n_row = 32;
