@@ -137,7 +137,10 @@ static struct layer choosing(struct row_case *c, uint32_t most_rows)
     struct qsa_block *b = l.b;
     if (c->round % 2) { /* long contexts: just below, at and beyond the budget, then far beyond */
         static const uint32_t blocks[] = { 510, 511, 512, 513, 1025, 4099, 16384 };
-        l.pos = l.step->pos = QSA_BLOCK * blocks[c->round / 2 % COUNT_OF(blocks)] + case_rnd(c, QSA_BLOCK);
+        uint32_t n = blocks[c->round / 2 % COUNT_OF(blocks)];
+        l.pos = l.step->pos = QSA_BLOCK * n + case_rnd(c, QSA_BLOCK);
+        if (n > 10000) /* one row is enough for those who interpret instructions */
+            l.n_tok = l.step->n_tok = 1;
         b->cap_blocks = qsa_cap_blocks((size_t)l.pos + l.n_tok);
         case_shape(c, "pos %u, n_tok %u, budget %u", l.pos, l.n_tok, b->budget);
     }
