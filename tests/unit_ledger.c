@@ -246,6 +246,13 @@ static void check_attention(void)
     b.kv_type = QSA_KV_F32;
     CHECK(moves_of(qsa_attend_moves, &a, 2, 9, 1).state == 10 * 2 * 2 * 64 * 4);
     b.kv_type = QSA_KV_F16;
+    /* six rows at 4,096 .. 4,101 in two groups: 64 of 1,024 or 1,025 blocks each, and 1, 2, 3, 0, 1, 2 tokens of the open one */
+    struct qsa_group_args g = { .block = ADDR(&b) };
+    m = moves_of(qsa_group_moves, &g, 2, 4096, 6);
+    CHECK(m.activations == 4 * (6 * 64 + (1 + 64) + (1 + 65)) && m.state == 0);
+    m = moves_of(qsa_attend_group_moves, &g, 4, 4096, 6);
+    CHECK(m.state == (6 * 256 + 9) * 2 * 2 * 64 * 2 && m.flops == (6 * 256 + 9) * (4 * 4 * 64 + 3 * 4));
+    CHECK(m.activations == 4 * (65 + 66 + 3 * 6 * 4 * 64));
     /* raw keys of two rows are kept; all five blocks of 22 positions are pooled from four each, turned by half of 16 angles */
     struct qsa_raw_args r = { .block = ADDR(&b) };
     CHECK(moves_of(qsa_keep_raw_moves, &r, 2, 20, 2).state == 2 * 32 * 4);
