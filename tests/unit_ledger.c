@@ -295,6 +295,33 @@ static void check_moe_in(void)
     CHECK(m.activations == 4 * (64 + 128 + 32) + 4 * (128 + 2 * 10) && m.state == 0 && m.vectors == 0);
 }
 
+static bool records(const char *row)
+{
+    for (size_t i = 0; i < recorded.n; i++)
+        if (strcmp(recorded.c[i].row, row) == 0)
+            return true;
+    return false;
+}
+
+/* Prompts on matrix units read unions of blocks, unless the caches are f32 or each row is asked to read its own; generated tokens never do. */
+static void check_unions(model *m)
+{
+    static const struct session_params p[] = { { 0 }, { .no_union = true }, { .precise = true }, { .kv = KV_F32 } };
+    for (size_t i = 0; i < COUNT_OF(p); i++) {
+        struct session_params q = p[i];
+        session *s;
+        q.n_ctx = 1024, q.n_ubatch = 128;
+        MUST(session_open(&s, m, &q, SIZE_MAX, &e));
+        record(s, false, 512, 128);
+        CHECK(records("qsa_group") == (i == 0) && records("qsa_attend_group") == (i == 0) && records("qsa_attend") == (i > 0));
+        record(s, false, 512, 8);
+        CHECK(!records("qsa_attend_group") && records("qsa_attend_part"));
+        record(s, true, 512, 1);
+        CHECK(!records("qsa_attend_group") && records("qsa_attend_part"));
+        session_close(s);
+    }
+}
+
 int main(void)
 {
     check_attention();
@@ -324,6 +351,7 @@ int main(void)
         matrix |= strncmp(recorded.c[i].row, "moe_gemm_up", 11) == 0;
     CHECK(matrix);
     session_close(s);
+    check_unions(imagined);
     model_close(imagined);
 
     if (device_found(__FILE__, &e)) { /* what is recorded without the device is what the device is sent */
