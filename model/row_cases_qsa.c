@@ -23,6 +23,8 @@ static struct layer layer(struct row_case *c, uint32_t budget, uint32_t tile, ui
                                .idx_dim = 8 * case_size(c, 2, 4, 1, 16), .budget = budget, .cap_blocks = qsa_cap_blocks(n_ctx), .eps = 1e-6f };
     if (c->round % 5 == 0) /* the sizes of the model */
         l.b->dim = QSA_DIM_MAX, l.b->idx_dim = QSA_IDX_DIM_MAX, l.b->n_head = 12 * n_kv;
+    else if (c->round % 8 == 6) /* more heads than a round of a kernel has */
+        l.b->n_head = n_kv * (13 + case_rnd(c, 8));
     *l.step = (struct gpu_step){ .n_tok = n_tok, .pos = l.pos };
     case_shape(c, "pos %u, n_tok %u, n_head %u, n_kv %u, dim %u, idx %u x %u, budget %u, blocks %u", l.pos, n_tok, l.b->n_head, n_kv, l.b->dim, l.b->idx_head,
                l.b->idx_dim, budget, l.b->cap_blocks);
@@ -252,10 +254,10 @@ struct attention {
 };
 static struct attention attention(struct row_case *c)
 {
-    bool groups = strstr(c->row->id, "union") != NULL;
-    struct attention x = { .l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, groups ? QSA_UNION_ROWS : 4, groups ? 19 : 9) };
+    bool unions = strstr(c->row->id, "union") != NULL, f16 = strstr(c->row->id, "group") != NULL;
+    struct attention x = { .l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, unions ? QSA_UNION_ROWS : QSA_GROUP_ROWS, unions || f16 ? 19 : 9) };
     struct qsa_block *b = x.l.b;
-    b->kv_type = c->row->workgroup == 0 && c->round % 3 == 0 ? QSA_KV_Q8_0 : c->round % 2 ? QSA_KV_F32 : QSA_KV_F16; /* devices have no Q8_0 */
+    b->kv_type = c->row->workgroup == 0 && c->round % 3 == 0 ? QSA_KV_Q8_0 : c->round % 2 && !f16 ? QSA_KV_F32 : QSA_KV_F16; /* devices have no Q8_0 */
     void *k = cache(c, &x.l, "K", BUF_IN), *v = cache(c, &x.l, "V", BUF_IN);
     fill_cache(c, &x.l, k, v);
     b->k = ADDR(k), b->v = ADDR(v);
@@ -289,6 +291,42 @@ static void attend_union(struct row_case *c)
     struct qsa_attend_args *a = (void *)c->args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
     c->n_items = (c->n_items / b->n_kv + QSA_UNION_ROWS - 1) / QSA_UNION_ROWS * b->n_kv;
+}
+
+/* Unions of random lists, as the reference makes them: the same bits */
+static void group_(struct row_case *c)
+{
+    struct layer l = layer(c, 1 + case_rnd(c, 50), QSA_GROUP_ROWS, 19);
+    struct qsa_block *b = l.b;
+    if (c->round % 3 == 2) { /* windows of blocks, and their ends */
+        static const uint32_t at[] = { 32768, 32767, 65536, 40000 };
+        b->budget = 1 + case_rnd(c, 700);
+        l.pos = l.step->pos = QSA_BLOCK * at[c->round / 3 % COUNT_OF(at)] - case_rnd(c, 20);
+        b->cap_blocks = qsa_cap_blocks((size_t)l.pos + l.n_tok);
+        case_shape(c, "pos %u, n_tok %u, budget %u", l.pos, l.n_tok, b->budget);
+    }
+    uint32_t *list = case_u32(c, "list", BUF_IN, (size_t)l.n_tok * (1 + b->budget)), n_group = (l.n_tok + QSA_GROUP_ROWS - 1) / QSA_GROUP_ROWS;
+    for (uint32_t t = 0; t < l.n_tok; t++)
+        random_list(c, list + (size_t)t * (1 + b->budget), b->budget, (l.pos + t + 1) / QSA_BLOCK);
+    struct qsa_group_args a = { .block = ADDR(b), .step = ADDR(l.step), .list = ADDR(list),
+                                .groups = ADDR(case_u32(c, "groups", BUF_OUT, n_group * (1 + (size_t)QSA_UNION_MOST(b->budget)))) };
+    case_call(c, &a, sizeof a, n_group);
+}
+
+/* Operands are rounded to f16: each value of a query by at most 2^-11 of itself, a score of uniform values by 0.2 2^-11, rms, so by 2^-11 in five deviations;
+ * then a weight, and with it the mean, by as much again. */
+static void attend_group(struct row_case *c)
+{
+    struct attention x = attention(c);
+    struct qsa_block *b = x.l.b;
+    uint32_t n_group = (x.l.n_tok + QSA_GROUP_ROWS - 1) / QSA_GROUP_ROWS;
+    float *out = case_f32(c, "out", BUF_OUT, (size_t)x.l.n_tok * b->n_head * b->dim);
+    struct qsa_group_args a = { .block = ADDR(b), .step = ADDR(x.l.step), .qg = x.qg, .list = x.list, .out = ADDR(out) };
+    a.groups = ADDR(case_u32(c, "groups", BUF_IN, n_group * (1 + (size_t)QSA_UNION_MOST(b->budget))));
+    if (b->budget)
+        qsa_group_ref(&a, 0, n_group, NULL);
+    case_tolerance(c, out, 2 * 0x1p-11 + weight_rel(b->dim) + SUM_REL(x.n_key) + DIV_REL, SIGMOID_REL(1));
+    case_call(c, &a, sizeof a, n_group * b->n_kv);
 }
 
 /* Raw keys of all positions before the step lie there; those of the step come with it (keep_raw) or lie there too (repool). */
@@ -363,7 +401,10 @@ const struct row_cases qsa_cases[] = {
     { .ref = qsa_count_ref, .build = count },
     { .ref = qsa_take_ref, .build = take },
     { .ref = qsa_attend_ref, .build = attend },
+    { .ref = qsa_attend_masked_ref, .build = attend },
     { .ref = qsa_attend_union_ref, .build = attend_union },
+    { .ref = qsa_group_ref, .build = group_ },
+    { .ref = qsa_attend_group_ref, .build = attend_group },
     { .ref = qsa_keep_raw_ref, .build = raw_keys },
     { .ref = qsa_repool_ref, .build = raw_keys },
     { .ref = qsa_attend_part_ref, .build = attend_part },

@@ -66,10 +66,11 @@ void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_d
     s->v = ADDR(arena_take(a, n_tok * d->n_kv * d->dim, sizeof(float)));
     s->iq = ADDR(arena_take(a, n_tok * d->idx_head * d->idx_dim, sizeof(float)));
     s->ik = ADDR(arena_take(a, n_tok * d->idx_dim, sizeof(float)));
-    /* The parts of the attention lie where the scores were: those are dead once the lists are made. */
+    /* The parts of the attention lie where the scores were, or the unions of lists: scores are dead once the lists are made. */
     size_t n_score = MIN(n_tok, (size_t)QSA_STRIP) * cap_blocks, n_ml = 2 * parts_at_once(d, cap_blocks, n_tok) * d->n_head;
     n_ml = size_up(n_ml, 16);
-    s->scores = s->part_ml = ADDR(arena_take(a, MAX(n_score, n_ml + n_ml / 2 * d->dim), sizeof(float)));
+    size_t n_union = (n_tok + QSA_GROUP_ROWS - 1) / QSA_GROUP_ROWS * (1 + (size_t)QSA_UNION_MOST(d->budget));
+    s->scores = s->part_ml = s->groups = ADDR(arena_take(a, MAX(n_union, MAX(n_score, n_ml + n_ml / 2 * d->dim)), sizeof(float)));
     s->part = s->part_ml + n_ml * sizeof(float);
     s->list = ADDR(arena_take(a, n_tok * (1 + (size_t)d->budget), sizeof(uint32_t)));
     s->mixed = ADDR(arena_take(a, n_tok * d->n_head * d->dim, sizeof(float)));
@@ -120,6 +121,16 @@ static void attend_parts(struct gpu_cmd *c, const struct qsa_block *b, const str
     }
 }
 
+/* Many rows on matrix units: neighbours read the union of their blocks once. */
+static void attend_groups(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok)
+{
+    struct qsa_group_args a = { .block = block, .step = step, .qg = s->qg, .list = s->list, .groups = s->groups, .out = s->mixed };
+    uint32_t n_group = (n_tok + QSA_GROUP_ROWS - 1) / QSA_GROUP_ROWS;
+    if (b->budget)
+        gpu_record(c, &qsa_kernels, K_qsa_group, &a, sizeof a, n_group);
+    gpu_record(c, &qsa_kernels, K_qsa_attend_group, &a, sizeof a, n_group * b->n_kv);
+}
+
 /* When the form says so, all pooled keys again. */
 static void pool_again(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_form *form, gpu_addr block, gpu_addr step,
                  uint32_t n_tok)
@@ -140,6 +151,8 @@ static void attend(struct gpu_cmd *c, const struct qsa_block *b, const struct qs
         gpu_record(c, &qsa_kernels, K_qsa_attend_masked, &a, sizeof a, n_tok * b->n_kv);
     else if (n_tok <= QSA_FEW && !on_cpu)
         attend_parts(c, b, s, block, step, n_tok);
+    else if (c->matrix && n_tok > QSA_FEW && b->kv_type == QSA_KV_F16 && !form->no_union)
+        attend_groups(c, b, s, block, step, n_tok);
     else if (n_tok > QSA_FEW && on_cpu && !form->no_union)
         gpu_record(c, &qsa_kernels, K_qsa_attend_union, &a, sizeof a, (n_tok + QSA_UNION_ROWS - 1) / QSA_UNION_ROWS * b->n_kv);
     else

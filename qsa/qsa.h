@@ -78,8 +78,8 @@ static inline size_t qsa_v_at(const struct qsa_block *b, uint32_t j, size_t t, u
 /* Scratch shared by all layers of this kind, for n_tok rows and cap_blocks of context. */
 struct qsa_scratch {
     gpu_addr qg, k, v, iq, ik, scores, list, mixed;
-    gpu_addr part, part_ml; /* in the place of the scores */
-    gpu_addr count, cut, span; /* of a choice for few rows on a device */
+    gpu_addr part, part_ml, groups; /* in the place of the scores */
+    gpu_addr count, cut, span;      /* of a choice for few rows on a device */
 };
 void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_dims *d, size_t n_tok, uint32_t cap_blocks);
 

@@ -98,6 +98,20 @@ struct qsa_attend_args {
     gpu_addr out;  /* [n_tok, n_head, dim] f32 */
 };
 
+/* The same attention for many rows on matrix units, in two rows of which the first is made once for all kv heads. Rows QSA_GROUP_ROWS * g .. of a step
+ * are group g; its union holds every block that one of them chose or has open, ascending, as (block << QSA_GROUP_ROWS | rows), bit r of `rows` for the
+ * row r of the group. Each block of it is read once, and used by the rows whose bit is set. A dense layer has no unions: its rows see all blocks.
+ * K and V are f16, queries and weights of the softmax are rounded to it.
+ * Items of qsa_group: ceil(n_tok / QSA_GROUP_ROWS); of qsa_attend_group: so many times n_kv, the groups outermost. */
+#define QSA_GROUP_ROWS 4
+#define QSA_UNION_MOST(budget) (QSA_GROUP_ROWS * ((budget) + 1u))
+struct qsa_group_args {
+    gpu_addr block, step;
+    gpu_addr qg, list; /* as above; qsa_group does not read qg, qsa_attend_group not list */
+    gpu_addr groups;   /* [n_group, 1 + QSA_UNION_MOST(budget)] u32: entries and their number in front */
+    gpu_addr out;      /* [n_tok, n_head, dim] f32 */
+};
+
 /* The same attention in two rows, for a device and few rows. The list is cut in parts of part_blocks blocks, the last one with the open block
  * behind it; the cut depends on the layer alone, never on context, batch or device. A part is the softmax over its own keys:
  *

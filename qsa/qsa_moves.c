@@ -148,6 +148,38 @@ void qsa_repool_moves(const void *args, const struct gpu_at *at, struct gpu_move
     m->flops += made * (b->idx_dim * (QSA_BLOCK + 6) + 3 * (b->rope_dim / 2));
 }
 
+/* Words of the unions: of each group at least what its last row sees, and the number */
+static uint64_t union_words(const struct qsa_block *b, const struct gpu_at *at)
+{
+    uint64_t words = 0;
+    for (uint32_t t0 = 0; t0 < at->n_tok && b->budget; t0 += QSA_GROUP_ROWS) {
+        uint32_t last = MIN(t0 + QSA_GROUP_ROWS, at->n_tok) - 1;
+        words += 1 + (keys_of(b, at, last) + QSA_BLOCK - 1) / QSA_BLOCK;
+    }
+    return words;
+}
+
+void qsa_group_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct qsa_group_args *a = args;
+    const struct qsa_block *b = gpu_at_block(at, a->block);
+    uint64_t list = 0;
+    for (uint32_t r = 0; r < at->n_tok; r++)
+        list += blocks_scored(b, at, r) ? b->budget : 0; /* of the others it is known what they see */
+    m->activations += moves_words(list + union_words(b, at));
+}
+
+void qsa_attend_group_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct qsa_group_args *a = args;
+    const struct qsa_block *b = gpu_at_block(at, a->block);
+    struct gpu_moves alone = { 0 };
+    qsa_attend_moves(&(struct qsa_attend_args){ .block = a->block }, at, &alone);
+    m->state += alone.state;
+    m->flops += alone.flops;
+    m->activations += moves_words(union_words(b, at) + 3 * (uint64_t)at->n_tok * b->n_head * b->dim); /* query, gate and result */
+}
+
 /* Floats of the parts that the rows of a call have: o, m and l of every head */
 static uint64_t part_floats(const struct qsa_part_args *a, const struct qsa_block *b, const struct gpu_at *at)
 {

@@ -411,6 +411,88 @@ void qsa_attend_union_ref(const void *args, uint32_t first, uint32_t n, struct c
             qsa_attend_ref(args, t * b->n_kv + item % b->n_kv, 1, scratch);
 }
 
+/* Whether a row's set has a block; blocks are asked for in ascending order, *next is the row's place in its list. */
+static bool chosen_has(const struct chosen *s, uint32_t block, uint32_t *next)
+{
+    if (s->n_tail && block == s->tail_at / QSA_BLOCK)
+        return true;
+    if (!s->id)
+        return block < s->n_block;
+    if (*next == s->n_block || s->id[*next] != block)
+        return false;
+    ++*next;
+    return true;
+}
+
+void qsa_group_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_group_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    (void)scratch;
+    for (uint32_t g = first; g < first + n; g++) {
+        struct chosen set[QSA_GROUP_ROWS];
+        uint32_t next[QSA_GROUP_ROWS] = { 0 }, t0 = g * QSA_GROUP_ROWS, n_row = MIN((uint32_t)QSA_GROUP_ROWS, step->n_tok - t0);
+        uint32_t *out = AT(uint32_t, a->groups) + g * (1 + (size_t)QSA_UNION_MOST(b->budget));
+        for (uint32_t r = 0; r < n_row; r++)
+            set[r] = chosen_of(b, AT(const uint32_t, a->list) + (t0 + r) * (1 + (size_t)b->budget), step->pos + t0 + r);
+        out[0] = 0;
+        for (uint32_t block = 0; block <= (step->pos + t0 + n_row - 1) / QSA_BLOCK; block++) {
+            uint32_t rows = 0;
+            for (uint32_t r = 0; r < n_row; r++)
+                rows |= (uint32_t)chosen_has(&set[r], block, &next[r]) << r;
+            if (rows)
+                out[++out[0]] = block << QSA_GROUP_ROWS | rows;
+        }
+    }
+}
+
+/* One row, one head over the union of its group: the keys it sees of the blocks that carry its bit */
+static void attend_of_group(const struct qsa_block *b, const uint32_t *groups, uint32_t r, uint32_t pos, uint32_t j, const float *q, float *out)
+{
+    uint32_t n = b->budget ? groups[0] : pos / QSA_BLOCK + 1;
+    double max = -INFINITY, sum = 0;
+    memset(out, 0, b->dim * sizeof *out);
+    for (int sweep = 0; sweep < 2; sweep++)
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t entry = b->budget ? groups[1 + i] : i << QSA_GROUP_ROWS | 1u << r;
+            size_t at = (size_t)(entry >> QSA_GROUP_ROWS) * QSA_BLOCK;
+            for (size_t p = at; entry >> r & 1 && p < at + QSA_BLOCK && p <= pos; p++) {
+                double s = 0;
+                for (uint32_t d = 0; d < b->dim; d++)
+                    s += (double)q[d] * (double)cache_get(b, b->k, qsa_k_at, j, p, d);
+                s /= sqrt((double)b->dim);
+                if (sweep == 0) {
+                    max = s > max ? s : max;
+                    continue;
+                }
+                double w = exp(s - max);
+                sum += w;
+                for (uint32_t d = 0; d < b->dim; d++)
+                    out[d] += (float)w * cache_get(b, b->v, qsa_v_at, j, p, d);
+            }
+        }
+    gate_output(out, (float)sum, q + b->dim, b->dim);
+}
+
+void qsa_attend_group_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_group_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    uint32_t heads = b->n_head / b->n_kv;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t g = item / b->n_kv, j = item % b->n_kv, t0 = g * QSA_GROUP_ROWS, n_row = MIN((uint32_t)QSA_GROUP_ROWS, step->n_tok - t0);
+        const uint32_t *groups = b->budget ? AT(const uint32_t, a->groups) + g * (1 + (size_t)QSA_UNION_MOST(b->budget)) : NULL;
+        for (uint32_t r = 0; r < n_row; r++)
+            for (uint32_t h = j * heads; h < (j + 1) * heads; h++) {
+                size_t at = (size_t)(t0 + r) * b->n_head + h;
+                attend_of_group(b, groups, r, step->pos + t0 + r, j, AT(const float, a->qg) + at * 2 * b->dim, AT(float, a->out) + at * b->dim);
+            }
+    }
+}
+
 /* How many parts a row has: at least one, since some key always exists. */
 static uint32_t parts_of(const struct chosen *set, uint32_t part_blocks)
 {

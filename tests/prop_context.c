@@ -3,11 +3,14 @@
  *   in bits: gather = mask over the whole cache, union of eight rows = each row alone, pooled keys kept = computed again from raw ones; each
  *            for every row of a prompt, for generated tokens, and after a state was saved and loaded
  *
+ *   within 5e-4: a device = the cpu in float32, at such lengths
+ *
  * and that each form is really what runs; random caches of a seed; how far q8_0 may be from what was stored. */
 #include "gpu/quant.h"
 #include "model/model.h"
 #include "qsa/qsa.h"
 #include "tests/test.h"
+#include "tests/vulkan_device.h"
 
 #include <math.h>
 #include <xxhash.h>
@@ -185,6 +188,67 @@ static void check_raw(void)
     session_close(s), session_close(t);
 }
 
+/* ---- a device ---- */
+
+/* Logits after a prompt of n ids, and after two more */
+static void logits_of(session *s, uint32_t n, float *out)
+{
+    MUST(session_reset(s, &e));
+    MUST(session_prefill(s, ids, n, NULL, NULL, &e));
+    MUST(session_flush(s, NULL, NULL, &e));
+    for (uint32_t i = 0; i < 3; i++) {
+        memcpy(out + i * V, session_logits(s), V * sizeof *out);
+        if (i < 2)
+            MUST(session_decode(s, ids[n + i], &e));
+    }
+}
+
+static double largest_difference(const float *a, const float *b, size_t n)
+{
+    double most = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        most = d > most || isnan(d) ? d : most;
+    }
+    return most;
+}
+
+/* In float32 a device computes what the cpu does but for the order of sums, whatever the length; cuts among block scores are the same, or the difference
+ * were a thousand times as large. n lengths: blocks and the budget, just before, at and behind them, then any. */
+static void check_device(uint32_t n)
+{
+    const double allowed = 5e-4; /* as for golden values on a device */
+    uint32_t budget = model_shape(m)->idx_budget;
+    const uint32_t around[] = { budget - 1, budget + 1, 4 * (70 + (uint32_t)rand() % 50) - 1, budget, budget + 4, 4 * (70 + (uint32_t)rand() % 50) + 1, budget + 3, 5 };
+    struct session_params p = { .n_ctx = MOST + N_GEN, .n_ubatch = 256, .precise = true };
+    double most = 0;
+    if (!device_found(__FILE__, &e)) {
+        printf("%-28s no device: %s\n", __FILE__, e.msg);
+        return;
+    }
+    model *cpu = m, *device;
+    MUST(model_open(&device, MODEL, &(struct model_params){ .n_threads = 2, .backend = BACKEND_VULKAN, .device = test_device() }, &e));
+    float *want = calloc(3 * (size_t)V, sizeof *want), *found = calloc(3 * (size_t)V, sizeof *found);
+    session *s = open_session(p), *t;
+    m = device;
+    t = open_session(p);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t length = i < COUNT_OF(around) ? around[i] : 1 + (uint32_t)rand() % MOST;
+        logits_of(s, length, want);
+        logits_of(t, length, found);
+        double d = largest_difference(want, found, 3 * (size_t)V);
+        CHECK(d <= allowed);
+        if (!(d <= allowed))
+            fprintf(stderr, "%u ids: off by %g, allowed %g\n", length, d, allowed);
+        most = d > most ? d : most;
+    }
+    printf("prop_context: %u lengths on %s, largest difference %.2g\n", n, model_device(device), most);
+    session_close(s), session_close(t);
+    free(want), free(found);
+    m = cpu;
+    model_close(device);
+}
+
 /* ---- random caches ---- */
 
 static uint64_t filled(struct session_params p, uint64_t seed, size_t depth)
@@ -278,7 +342,8 @@ static void check_q8(void)
     }
 }
 
-int main(void)
+/* prop_context [N]: N lengths on a device, 3 unless given */
+int main(int argc, char **argv)
 {
     srand((unsigned)test_seed(1130));
     MUST(model_open(&m, MODEL, &(struct model_params){ .n_threads = 2, .backend = BACKEND_CPU }, &e));
@@ -291,6 +356,7 @@ int main(void)
     check_forms(KV_F16, false);
     check_forms(KV_Q8_0, false);
     check_forms(KV_F32, true);
+    check_device(argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 3);
     model_close(m);
     return TEST_END();
 }

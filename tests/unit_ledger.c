@@ -248,6 +248,13 @@ static void check_attention(void)
     b.kv_type = QSA_KV_F32;
     CHECK(moves_of(qsa_attend_moves, &a, 2, 9, 1).state == 10 * 2 * 2 * 64 * 4);
     b.kv_type = QSA_KV_F16;
+    /* six rows at 4,096 .. 4,101 in two groups: 64 of 1,024 or 1,025 blocks each, and 1, 2, 3, 0, 1, 2 tokens of the open one */
+    struct qsa_group_args g = { .block = ADDR(&b) };
+    m = moves_of(qsa_group_moves, &g, 2, 4096, 6);
+    CHECK(m.activations == 4 * (6 * 64 + (1 + 64) + (1 + 65)) && m.state == 0);
+    m = moves_of(qsa_attend_group_moves, &g, 4, 4096, 6);
+    CHECK(m.state == (6 * 256 + 9) * 2 * 2 * 64 * 2 && m.flops == (6 * 256 + 9) * (4 * 4 * 64 + 3 * 4));
+    CHECK(m.activations == 4 * (65 + 66 + 3 * 6 * 4 * 64));
     /* raw keys of two rows are kept; all five blocks of 22 positions are pooled from four each, turned by half of 16 angles */
     struct qsa_raw_args r = { .block = ADDR(&b) };
     CHECK(moves_of(qsa_keep_raw_moves, &r, 2, 20, 2).state == 2 * 32 * 4);
@@ -291,6 +298,33 @@ static void check_moe_in(void)
     CHECK(m.activations == 4 * (64 + 128 + 32) + 4 * (128 + 2 * 10) && m.state == 0 && m.vectors == 0);
 }
 
+static bool records(const char *row)
+{
+    for (size_t i = 0; i < recorded.n; i++)
+        if (strcmp(recorded.c[i].row, row) == 0)
+            return true;
+    return false;
+}
+
+/* Prompts on matrix units read unions of blocks, unless the caches are f32 or each row is asked to read its own; generated tokens never do. */
+static void check_unions(model *m)
+{
+    static const struct session_params p[] = { { 0 }, { .no_union = true }, { .precise = true }, { .kv = KV_F32 } };
+    for (size_t i = 0; i < COUNT_OF(p); i++) {
+        struct session_params q = p[i];
+        session *s;
+        q.n_ctx = 1024, q.n_ubatch = 128;
+        MUST(session_open(&s, m, &q, SIZE_MAX, &e));
+        record(s, false, 512, 128);
+        CHECK(records("qsa_group") == (i == 0) && records("qsa_attend_group") == (i == 0) && records("qsa_attend") == (i > 0));
+        record(s, false, 512, 8);
+        CHECK(!records("qsa_attend_group") && records("qsa_attend_part"));
+        record(s, true, 512, 1);
+        CHECK(!records("qsa_attend_group") && records("qsa_attend_part"));
+        session_close(s);
+    }
+}
+
 int main(void)
 {
     check_attention();
@@ -320,6 +354,7 @@ int main(void)
         matrix |= strncmp(recorded.c[i].row, "moe_gemm_up", 11) == 0;
     CHECK(matrix);
     session_close(s);
+    check_unions(imagined);
     model_close(imagined);
 
     if (device_found(__FILE__, &e)) { /* what is recorded without the device is what the device is sent */

@@ -1,8 +1,10 @@
 #!/bin/bash
-# vulkan.sh HAYATE [short] - the Vulkan backend from the command line, on the first device there is and under the validation layer, one message of
-# which is an error: every kernel, golden values, the texts of the cpu, what names the device. Run from the root of the repository.
+# vulkan.sh HAYATE [short|long] - the Vulkan backend from the command line, on the first device there is and under the validation layer, one message of
+# which is an error: every kernel, golden values, the texts of the cpu, what names the device. long: needles too, which take half an hour
+# in software. Run from the root of the repository.
 set -u
-hayate=$(realpath "$1") short=${2:-}
+hayate=$(realpath "$1") short=${2:-} long=
+[ "$short" != long ] || short='' long=1
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 unset HAYATE_MODEL
@@ -131,6 +133,17 @@ for args in --no-gather --no-pooled-cache '--pooled-max-tokens 32' '--kv q8_0'; 
     run -q --backend vulkan $args -n 1 "$dir/ls"
     check "$args" 1 "^hayate: ${args% 32}: found backend vulkan, in this version only the cpu can do this"
 done
+
+# --- codes hidden in texts: found as often, and as surprising, as on the cpu ---
+if [ -n "$long" ]; then
+    run eval -q --backend cpu --needle 500 --json
+    check 'needle, cpu' 0
+    cp "$dir/out" "$dir/needle"
+    run eval -q --backend vulkan --needle 500 --json
+    check 'needle' 0
+    jq -es '(.[0].code_nll - .[1].code_nll | fabs) <= 0.02 and (.[0].found - .[1].found | fabs) <= 1 and .[0].asked == 16' "$dir/needle" "$dir/out" >/dev/null ||
+        bad "needle: $(cat "$dir/needle" "$dir/out")"
+fi
 
 # --- interruption, whatever the load is doing ---
 for after in 0.1 0.2 0.3 0.5 0.8; do

@@ -99,6 +99,7 @@ struct cuda_sums : nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16,
 #define matrix_load_rows(m, array, offset, stride) nvcuda::wmma::load_matrix_sync(m, (const half *)&array[offset], 8u * (stride))
 #define matrix_load_columns(m, array, offset, stride) nvcuda::wmma::load_matrix_sync(m, (const half *)&array[offset], 8u * (stride))
 #define matrix_store_columns(m, array, offset, stride) nvcuda::wmma::store_matrix_sync(&array[offset], m, stride, nvcuda::wmma::mem_col_major)
+#define matrix_load_sum(m, array, offset, stride) nvcuda::wmma::load_matrix_sync(m, &array[offset], stride, nvcuda::wmma::mem_col_major)
 #define matrix_store_columns_at(m, address, offset, stride) \
     nvcuda::wmma::store_matrix_sync((f32 *)(address) + (offset), m, stride, nvcuda::wmma::mem_col_major)
 #define matrix_mad(sum, a, b) nvcuda::wmma::mma_sync(sum, a, b, sum)

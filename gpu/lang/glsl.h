@@ -94,6 +94,7 @@ layout(constant_id = 0) const bool slow_convert = false; /* set when a pipeline 
 #define matrix_load_rows(m, array, offset, stride) coopMatLoad(m, array, offset, stride, gl_CooperativeMatrixLayoutRowMajor)
 #define matrix_load_columns(m, array, offset, stride) coopMatLoad(m, array, offset, stride, gl_CooperativeMatrixLayoutColumnMajor)
 #define matrix_store_columns(m, array, offset, stride) coopMatStore(m, array, offset, stride, gl_CooperativeMatrixLayoutColumnMajor)
+#define matrix_load_sum(m, array, offset, stride) coopMatLoad(m, array, offset, stride, gl_CooperativeMatrixLayoutColumnMajor) /* as stored so */
 #define sync_subgroup() (subgroupMemoryBarrierShared(), subgroupBarrier())
 /* ... and to f32 in a buffer, of which `address` is the first element */
 #define matrix_store_columns_at(m, address, offset, stride) coopMatStore(m, mem_f32(address).v, offset, stride, gl_CooperativeMatrixLayoutColumnMajor)

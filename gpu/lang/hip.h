@@ -168,6 +168,8 @@ struct hip_two {
 #define matrix_load_columns(m, array, offset, stride) HIP_LOAD(m, array, (offset) + LID % 16u * (stride))
 #define matrix_store_columns(m, array, offset, stride) \
     UNROLL for (u32 i_ = 0u; i_ < 8u; i_++) array[(offset) + LID % 16u * (stride) + 2u * i_ + SG_LANE / 16u] = m[i_]
+#define matrix_load_sum(m, array, offset, stride) \
+    UNROLL for (u32 i_ = 0u; i_ < 8u; i_++) m[i_] = array[(offset) + LID % 16u * (stride) + 2u * i_ + SG_LANE / 16u]
 #define matrix_store_columns_at(m, address, offset, stride) \
     UNROLL for (u32 i_ = 0u; i_ < 8u; i_++) ST(f32, address, (offset) + LID % 16u * (stride) + 2u * i_ + SG_LANE / 16u, m[i_])
 #define matrix_mad(sum, a, b) sum = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, sum)

@@ -165,6 +165,12 @@ FN void host_store(const host_sums &m, f32 *to, u32 stride)
     for (u32 i = 0u; i < 256u / SG_SIZE; i++)
         to[(i * SG_SIZE + SG_LANE) % 16u * stride + (i * SG_SIZE + SG_LANE) / 16u] = m.v[i];
 }
+FN void host_load_sum(host_sums &m, const f32 *from, u32 stride)
+{
+    for (u32 i = 0u; i < 256u / SG_SIZE; i++)
+        m.v[i] = from[(i * SG_SIZE + SG_LANE) % 16u * stride + (i * SG_SIZE + SG_LANE) / 16u];
+}
+#define matrix_load_sum(m, array, offset, stride) host_load_sum(m, &array[offset], stride)
 #define matrix_load_rows(m, array, offset, stride) m = host_load(&array[offset], stride)
 #define matrix_load_columns(m, array, offset, stride) m = host_load(&array[offset], stride)
 #define matrix_store_columns(m, array, offset, stride) host_store(m, &array[offset], stride)
