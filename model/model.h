@@ -42,6 +42,7 @@ struct session_params {
     uint32_t n_ubatch;  /* rows of a prefill step; rounded up to a multiple of 64. 0: 512, on a device 2048 */
     enum kv_type kv;
     bool precise;       /* float32 path: f32 caches, activations never quantised */
+    bool verify;        /* session_verify will be used: memory for its rows */
 };
 
 /* Maps the file (NULL: the built-in demo model), checks it and binds its tensors; reads no weights, unless they go to a device.
@@ -121,6 +122,19 @@ typedef status (*session_get_fn)(void *ctx, void *p, size_t n, struct err *e);
 size_t session_state_bytes(session *s, size_t n_past);
 status session_save(session *s, session_put_fn put, void *ctx, struct err *e);
 status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, struct err *e);
+
+/* ---- guesses, and the way back ---- */
+
+/* One generated id and n - 1 guesses of what follows it, in one step: each row has the bits that session_decode gives it. The position is then behind
+ * ids[0]; the other rows lie ahead of it, as long as no other step, mark or state is asked for. n = 1 .. SESSION_VERIFY_MAX; flushes first.
+ * ERR_USAGE as session_decode; all n positions must fit the context. Needs session_params.verify. */
+enum { SESSION_VERIFY_MAX = 8 };
+status session_verify(session *s, const int32_t *ids, uint32_t n, struct err *e);
+/* If the next row ahead was computed for this id, the position moves behind it, as session_decode would have done; else nothing changes. */
+bool session_follow(session *s, int32_t id);
+size_t session_ahead(const session *s); /* rows ahead of the position */
+/* Back to a position n_past that rows of the last session_verify led to: as if the later ones had never been. ERR_USAGE for any other. */
+status session_rewind(session *s, size_t n_past, struct err *e);
 
 /* ---- what a step consists of ---- */
 

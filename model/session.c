@@ -51,6 +51,7 @@ static void place_kv(const model *m, const struct session_params *p, struct aren
 /* Everything that is known before allocating. */
 struct sizes {
     struct arena recurrent;
+    struct arena rows;
     struct forward_memory m;
     size_t kv, thread_bytes, calls, logits;
     struct forward f;
@@ -69,6 +70,11 @@ static void size_session(struct sizes *z, const model *m, const struct session_p
             z->kv = SIZE_MAX;
     }
     forward_place(&z->f, &z->m, NULL, 0);
+    if (p->verify) {
+        struct verify_rows rows[MAX_LAYER + 1];
+        forward_take_rows(&z->f, &z->rows, rows);
+        forward_place_verify(&z->f, &z->m, NULL);
+    }
     z->thread_bytes = 0;
     if (!on_device(m) && !size_mul(forward_thread_floats(&z->f) * sizeof(float), model_threads(m), &z->thread_bytes))
         z->thread_bytes = SIZE_MAX;
@@ -97,6 +103,8 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     plan_add(plan, "session: pooled keys", pooled, "%u layers x %u blocks x %u, f32", n_pooled, z.f.cap_blocks, s->idx_dim);
     plan_add(plan, "session: GDN state", gdn, "%u layers x %u heads x %u x %u, f32", s->n_gdn, s->gdn_v_head, s->gdn_dim, s->gdn_dim);
     plan_add(plan, "session: windows", z.recurrent.used - gdn, "short convolutions, n-gram path, index keys of the open block");
+    if (p->verify)
+        plan_add(plan, "session: rows of drafts", z.rows.used, "what %u rows of a step add to the state, until they are known to count", DECODE_ROWS);
     plan_add(plan, "session: scratch", z.m.scratch.used, "ubatch %u", z.f.max_tok);
     plan_add(plan, "session: step", z.m.shared.used, "ids, rope table, n-gram rows");
     plan_add(plan, "session: layer blocks", z.m.blocks.used, "addresses and sizes that kernels read");
@@ -108,8 +116,8 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
     if (!on_device(m))
         plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
-    plan_add(plan, "session: call lists", (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS) * sizeof(struct gpu_call), "prompt and two halves of a step: %zu calls each",
-             z.calls);
+    plan_add(plan, "session: call lists", (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS + (p->verify ? session_verify_calls(&z.f) : 0)) * sizeof(struct gpu_call),
+             "prompt and two halves of a step: %zu calls each%s", z.calls, p->verify ? ", and the same for 2 to 8 rows" : "");
 }
 
 /* Memory that can be had without pushing others out: MemAvailable, or what a control group leaves. */
@@ -191,6 +199,12 @@ static status open_memory(session *s, const struct sizes *z, struct err *e)
     s->work = pages_alloc(z->thread_bytes);
     s->work_bytes = z->thread_bytes;
     s->logits = z->logits ? pages_alloc(z->logits) : NULL;
+    if (s->p.verify) {
+        TRY(gpu_alloc(m->gpu, &s->rows, z->rows.used, GPU_MEM_DEVICE, "rows of drafts", e));
+        s->verify_rows = calloc(m->shape.n_layer + (size_t)1, sizeof *s->verify_rows);
+        if (!s->verify_rows)
+            return fail(e, ERR_NOMEM, "session");
+    }
     if (!s->state || !s->kv || !s->work || !s->host_blocks || (z->logits && !s->logits))
         return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
     forward_init(&s->f, &m->shape, model_weights(m), s->p.n_ctx, ubatch_of(m, &s->p), s->p.precise || s->p.kv == KV_F32, on_device(m), on_matrix(m, &s->p));
@@ -209,6 +223,11 @@ static status open_memory(session *s, const struct sizes *z, struct err *e)
     mem.shared_delta = s->shared.addr - ADDR(s->shared.host);
     mem.scratch = arena_in(&s->scratch);
     forward_place(&s->f, &mem, s->state, s->ple_window);
+    if (s->p.verify) {
+        struct arena rows = arena_in(&s->rows);
+        forward_take_rows(&s->f, &rows, s->verify_rows);
+        forward_place_verify(&s->f, &mem, s->verify_rows);
+    }
     if (on_device(m))
         TRY(gpu_write(m->gpu, s->blocks.addr, s->host_blocks, s->blocks.bytes, e));
     if (!z->logits)
@@ -216,7 +235,7 @@ static status open_memory(session *s, const struct sizes *z, struct err *e)
     return OK;
 }
 
-static status open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e)
+status session_open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e)
 {
     TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)n_calls, s->work, forward_thread_floats(&s->f), e));
     c->block_delta = s->blocks.addr - ADDR(s->host_blocks);
@@ -241,11 +260,13 @@ status session_open(session **out, model *m, const struct session_params *p, siz
     s->m = m;
     s->p = *p;
     TRY_OR(out, st, open_memory(s, z, e));
-    TRY_OR(out, st, open_list(s, &s->prefill, z->calls, e));
-    TRY_OR(out, st, open_list(s, &s->decode[0], z->calls, e));
-    TRY_OR(out, st, open_list(s, &s->decode[1], z->calls, e));
-    TRY_OR(out, st, open_list(s, &s->head, HEAD_CALLS, e));
-    TRY_OR(out, st, open_list(s, &s->choose, CHOOSE_CALLS, e));
+    TRY_OR(out, st, session_open_list(s, &s->prefill, z->calls, e));
+    TRY_OR(out, st, session_open_list(s, &s->decode[0], z->calls, e));
+    TRY_OR(out, st, session_open_list(s, &s->decode[1], z->calls, e));
+    TRY_OR(out, st, session_open_list(s, &s->head, HEAD_CALLS, e));
+    TRY_OR(out, st, session_open_list(s, &s->choose, CHOOSE_CALLS, e));
+    if (p->verify)
+        TRY_OR(out, st, session_open_verify(s, e));
     TRY_OR(out, st, session_reset(s, e));
     *out = s;
     free(z);
@@ -265,6 +286,7 @@ void session_close(session *s)
     gpu_cmd_close(&s->decode[1]);
     gpu_cmd_close(&s->head);
     gpu_cmd_close(&s->choose);
+    session_close_verify(s);
     if (on_device(s->m) && s->logits)
         pages_free(s->logits, (size_t)s->f.max_logits * s->m->shape.n_vocab * sizeof(float));
     pages_free(s->work, s->work_bytes);
@@ -299,16 +321,18 @@ status session_reset(session *s, struct err *e)
         s->past[k] = s->m->shape.ple_eos; /* before the sequence there is end-of-text (spec 2.2) */
     s->n_past = 0;
     s->n_pending = 0;
+    s->n_rows = 0;
     s->have_logits = false;
     return gpu_clear(s->m->gpu, s->recurrent.addr, s->recurrent.bytes, e);
 }
 
-/* Logits of the last head to where the host reads them */
-static status fetch_logits(session *s, uint32_t n_row, struct err *e)
+/* Logits of rows row0 .. of the last head to where the host reads them */
+static status fetch_logits(session *s, uint32_t row0, uint32_t n_row, struct err *e)
 {
+    size_t row = s->m->shape.n_vocab;
     if (!on_device(s->m))
         return OK;
-    return gpu_read(s->m->gpu, s->logits, s->f.logits, (size_t)n_row * s->m->shape.n_vocab * sizeof(float), e);
+    return gpu_read(s->m->gpu, s->logits + row0 * row, s->f.logits + row0 * row * sizeof(float), n_row * row * sizeof(float), e);
 }
 
 static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, bool decode, double start, const double *seconds, session_call_fn fn, void *ctx)
@@ -323,7 +347,7 @@ static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, b
 }
 
 /* Runs one list of a step to its end, under the clock when that is wanted */
-static status run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+status session_run(session *s, struct gpu_cmd *c, bool decode, struct err *e)
 {
     if (!s->on_call)
         return gpu_submit(s->m->gpu, c, e);
@@ -335,9 +359,9 @@ static status run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e
 }
 
 /* The same, but without waiting for its end where no clock runs; the next list of the session waits for it */
-static status start_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+status session_start(session *s, struct gpu_cmd *c, bool decode, struct err *e)
 {
-    return s->on_call ? run_list(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
+    return s->on_call ? session_run(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
 }
 
 /* Head of rows row0 .. of the last step; n_row <= max_logits */
@@ -349,31 +373,34 @@ static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
         s->head_rows = n_row;
         s->head_row0 = row0;
     }
-    return run_list(s, &s->head, false, e);
+    return session_run(s, &s->head, false, e);
 }
 
-/* What a list with head, and forward_choose if that is wanted, has left for the host */
-static status take_results(session *s, struct err *e)
+status session_take_results(session *s, uint32_t n_row, struct err *e)
 {
-    struct argmax_best best[SESSION_BEST_MAX];
+    struct argmax_best best[DECODE_ROWS * SESSION_BEST_MAX];
+    s->row = 0;
     s->have_logits = true;
     s->logits_here = s->n_best == 0 || !on_device(s->m);
-    s->n_found = 0;
+    memset(s->n_found, 0, sizeof s->n_found);
     if (s->n_best == 0)
-        return fetch_logits(s, 1, e);
-    TRY(gpu_read(s->m->gpu, best, s->f.best_at, s->n_best * sizeof *best, e));
-    for (uint32_t i = 0; i < s->n_best; i++)
-        if (best[i].id < s->m->shape.n_vocab)
-            s->best[s->n_found++] = (struct candidate){ (int32_t)best[i].id, best[i].value };
+        return fetch_logits(s, 0, n_row, e);
+    TRY(gpu_read(s->m->gpu, best, s->f.best_at, (size_t)n_row * s->n_best * sizeof *best, e));
+    for (uint32_t r = 0; r < n_row; r++)
+        for (uint32_t i = 0; i < s->n_best; i++) {
+            const struct argmax_best *b = &best[r * s->n_best + i];
+            if (b->id < s->m->shape.n_vocab)
+                s->best[r][s->n_found[r]++] = (struct candidate){ (int32_t)b->id, b->value };
+        }
     return OK;
 }
 
 status session_choose(session *s, struct err *e)
 {
     if (s->n_best && !s->choose.n)
-        forward_choose(&s->choose, &s->f, s->n_best);
-    TRY(run_list(s, &s->choose, false, e));
-    return take_results(s, e);
+        forward_choose(&s->choose, &s->f, 1, s->n_best);
+    TRY(session_run(s, &s->choose, false, e));
+    return session_take_results(s, 1, e);
 }
 
 void session_want(session *s, uint32_t n_best)
@@ -383,18 +410,19 @@ void session_want(session *s, uint32_t n_best)
     gpu_cmd_reset(&s->decode[0]);
     gpu_cmd_reset(&s->decode[1]);
     gpu_cmd_reset(&s->choose);
+    session_forget_verify(s);
 }
 
 const struct candidate *session_best(const session *s, size_t *n)
 {
-    *n = s->n_found;
-    return s->best;
+    *n = s->n_found[s->row];
+    return s->best[s->row];
 }
 
 status session_fetch_logits(session *s, struct err *e)
 {
     if (s->have_logits && !s->logits_here)
-        TRY(fetch_logits(s, 1, e));
+        TRY(fetch_logits(s, s->row, 1, e));
     s->logits_here = true;
     return OK;
 }
@@ -441,10 +469,10 @@ static void record_decode(session *s)
         forward_layer(il < n_first ? first : rest, &s->f, il, 1, GDN_DECODE);
     forward_head(rest, &s->f, 0, 1, GDN_DECODE);
     if (s->n_best)
-        forward_choose(rest, &s->f, s->n_best);
+        forward_choose(rest, &s->f, 1, s->n_best);
 }
 
-static status check_room(const session *s, const int32_t *ids, size_t n, struct err *e)
+status session_check_room(const session *s, const int32_t *ids, size_t n, struct err *e)
 {
     if (n > s->p.n_ctx - session_n_past(s))
         return fail(e, ERR_USAGE, "context is full: %zu positions and %zu more, expected at most %zu", session_n_past(s), n, s->p.n_ctx);
@@ -457,6 +485,7 @@ static status check_room(const session *s, const int32_t *ids, size_t n, struct 
 /* One prefill step of n rows, n <= ubatch, starting at a group boundary of the segment */
 static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_rows_fn on_rows, void *ctx, struct err *e)
 {
+    TRY(session_settle(s, e));
     forward_begin(&s->f, ids, n, s->n_past);
     forward_gather(&s->f, s->past);
     if (s->tap) {
@@ -465,16 +494,17 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
     } else {
         if (s->prefill_rows != n)
             record_prefill(s, n);
-        TRY(run_list(s, &s->prefill, false, e));
+        TRY(session_run(s, &s->prefill, false, e));
     }
     ngram_advance(&s->m->shape, s->past, ids, n);
     size_t pos = s->n_past;
     s->n_past += n;
+    s->row = 0;
     s->have_logits = false;
     for (uint32_t row0 = 0; on_rows && row0 < n; row0 += s->f.max_logits) {
         uint32_t n_row = MIN(s->f.max_logits, n - row0);
         TRY(head(s, row0, n_row, e));
-        TRY(fetch_logits(s, n_row, e));
+        TRY(fetch_logits(s, 0, n_row, e));
         TRY(on_rows(ctx, pos + row0, n_row, s->logits, e));
     }
     return OK;
@@ -482,7 +512,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
 
 status session_prefill(session *s, const int32_t *ids, size_t n, session_rows_fn on_rows, void *ctx, struct err *e)
 {
-    TRY(check_room(s, ids, n, e));
+    TRY(session_check_room(s, ids, n, e));
     while (n) {
         if (s->n_pending == 0 && n >= GDN_CHUNK) { /* whole groups straight from the caller */
             uint32_t k = (uint32_t)MIN(n / GDN_CHUNK * GDN_CHUNK, (size_t)s->f.max_tok);
@@ -520,7 +550,8 @@ status session_flush(session *s, session_rows_fn on_rows, void *ctx, struct err 
 status session_decode(session *s, int32_t id, struct err *e)
 {
     TRY(session_flush(s, NULL, NULL, e));
-    TRY(check_room(s, &id, 1, e));
+    TRY(session_check_room(s, &id, 1, e));
+    TRY(session_settle(s, e));
     forward_begin(&s->f, &id, 1, s->n_past);
     if (s->tap) {
         forward_gather(&s->f, s->past);
@@ -533,10 +564,10 @@ status session_decode(session *s, int32_t id, struct err *e)
     } else {
         if (!s->decode[1].n) /* recorded once, replayed for every token */
             record_decode(s);
-        TRY(start_list(s, &s->decode[0], true, e));
+        TRY(session_start(s, &s->decode[0], true, e));
         forward_gather(&s->f, s->past);
-        TRY(run_list(s, &s->decode[1], true, e));
-        TRY(take_results(s, e));
+        TRY(session_run(s, &s->decode[1], true, e));
+        TRY(session_take_results(s, 1, e));
     }
     ngram_advance(&s->m->shape, s->past, &id, 1);
     s->n_past++;
@@ -546,7 +577,7 @@ status session_decode(session *s, int32_t id, struct err *e)
 const float *session_logits(const session *s)
 {
     assert(s->logits_here || !s->have_logits);
-    return s->logits;
+    return s->logits + (size_t)s->row * s->m->shape.n_vocab;
 }
 
 size_t session_n_past(const session *s) { return s->n_past + s->n_pending; }

@@ -4,6 +4,7 @@
 #include "gdn/gdn_args.h"
 #include "gpu/gpu_args.h"
 #include "gpu/kernels.h"
+#include "gpu/slide_args.h"
 #include "gpu/top_args.h"
 #include "kernels_bin/tool/inspect.h"
 #include "model/model_args.h"
