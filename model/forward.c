@@ -199,6 +199,11 @@ void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n
     f->pending = true;
 }
 
+void forward_mix_attn(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase)
+{
+    mix(c, f, &f->layer[il].hc_attn, 0, n_tok, phase);
+}
+
 void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t n_row, enum gdn_phase phase)
 {
     mix(c, f, f->out_hc, row0, n_row, phase);

@@ -147,6 +147,8 @@ void forward_fetch_ids(struct gpu_cmd *c, const struct forward *f, uint32_t n_to
 void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok);
 /* One layer: the residual goes in and comes out; the last block's y may stay pending. */
 void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase);
+/* u = mix(R) before the attention of a layer, alone. */
+void forward_mix_attn(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase);
 /* What is pending goes into the residual. */
 void forward_settle(struct gpu_cmd *c, struct forward *f, uint32_t n_tok);
 /* Final mixer and output head of rows row0 .. row0 + n_row - 1 into logits (n_row <= max_logits). Something may be pending only when these are

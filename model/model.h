@@ -43,6 +43,8 @@ struct session_params {
     enum kv_type kv;
     bool precise;       /* float32 path: f32 caches, activations never quantised */
     bool verify;        /* session_verify will be used: memory for its rows */
+    bool head;          /* and so will the draft head, if the model has one that the backend can run */
+    bool draft_dense;   /* its attention sees all positions */
 };
 
 /* Maps the file (NULL: the built-in demo model), checks it and binds its tensors; reads no weights, unless they go to a device.
@@ -135,6 +137,21 @@ bool session_follow(session *s, int32_t id);
 size_t session_ahead(const session *s); /* rows ahead of the position */
 /* Back to a position n_past that rows of the last session_verify led to: as if the later ones had never been. ERR_USAGE for any other. */
 status session_rewind(session *s, size_t n_past, struct err *e);
+
+/* The draft head, where session_params.head found one. */
+struct guess {
+    int32_t id;
+    float lead; /* of its logit over the next best */
+};
+bool session_has_head(const session *s);
+/* What the head guesses to follow: i = 0: after id, which the sampler chose and which is not in the timeline yet; i = 1, 2, ..: after the guess before.
+ * session_guess_end ends a row of them. The timeline stays where it is. */
+status session_guess(session *s, int32_t id, uint32_t i, struct guess *out, struct err *e);
+status session_guess_end(session *s, struct err *e);
+/* While it rests the head costs nothing, and misses what goes by. */
+void session_rest_head(session *s, bool rests);
+/* From here on prompts run the whole head over every position and hand its logits to fn: those of row p are about position p + 2. ERR_UNSUPPORTED. */
+status session_score_head(session *s, session_rows_fn fn, void *ctx, struct err *e);
 
 /* ---- what a step consists of ---- */
 

@@ -57,6 +57,7 @@ struct options {
     uint32_t device;             /* of the backend */
     enum load load;
     bool no_graph;               /* hip: launch call by call */
+    bool draft_dense;            /* attention of the draft head sees all positions */
     int draft;                   /* DRAFT_AUTO, DRAFT_OFF, or how many ids are guessed at once */
     struct sample_params sample;
     bool json;

@@ -116,6 +116,8 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
     if (!on_device(m))
         plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
+    if (p->head && draft_exists(m))
+        draft_plan(m, p, plan);
     plan_add(plan, "session: call lists", (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS + (p->verify ? session_verify_calls(&z.f) : 0)) * sizeof(struct gpu_call),
              "prompt and two halves of a step: %zu calls each%s", z.calls, p->verify ? ", and the same for 2 to 8 rows" : "");
 }
@@ -267,6 +269,8 @@ status session_open(session **out, model *m, const struct session_params *p, siz
     TRY_OR(out, st, session_open_list(s, &s->choose, CHOOSE_CALLS, e));
     if (p->verify)
         TRY_OR(out, st, session_open_verify(s, e));
+    if (p->head && draft_exists(m))
+        TRY_OR(out, st, draft_open(&s->draft, m, p, e));
     TRY_OR(out, st, session_reset(s, e));
     *out = s;
     free(z);
@@ -287,6 +291,7 @@ void session_close(session *s)
     gpu_cmd_close(&s->head);
     gpu_cmd_close(&s->choose);
     session_close_verify(s);
+    draft_close(s->draft);
     if (on_device(s->m) && s->logits)
         pages_free(s->logits, (size_t)s->f.max_logits * s->m->shape.n_vocab * sizeof(float));
     pages_free(s->work, s->work_bytes);
@@ -322,7 +327,10 @@ status session_reset(session *s, struct err *e)
     s->n_past = 0;
     s->n_pending = 0;
     s->n_rows = 0;
+    s->unfed = false;
     s->have_logits = false;
+    if (s->draft)
+        draft_reset(s->draft);
     return gpu_clear(s->m->gpu, s->recurrent.addr, s->recurrent.bytes, e);
 }
 
@@ -485,6 +493,7 @@ status session_check_room(const session *s, const int32_t *ids, size_t n, struct
 /* One prefill step of n rows, n <= ubatch, starting at a group boundary of the segment */
 static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_rows_fn on_rows, void *ctx, struct err *e)
 {
+    TRY(session_feed_head(s, e));
     TRY(session_settle(s, e));
     forward_begin(&s->f, ids, n, s->n_past);
     forward_gather(&s->f, s->past);
@@ -501,6 +510,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
     s->n_past += n;
     s->row = 0;
     s->have_logits = false;
+    TRY(session_feed_prompt(s, ids, n, e));
     for (uint32_t row0 = 0; on_rows && row0 < n; row0 += s->f.max_logits) {
         uint32_t n_row = MIN(s->f.max_logits, n - row0);
         TRY(head(s, row0, n_row, e));
@@ -551,6 +561,7 @@ status session_decode(session *s, int32_t id, struct err *e)
 {
     TRY(session_flush(s, NULL, NULL, e));
     TRY(session_check_room(s, &id, 1, e));
+    TRY(session_feed_head(s, e));
     TRY(session_settle(s, e));
     forward_begin(&s->f, &id, 1, s->n_past);
     if (s->tap) {
@@ -571,6 +582,8 @@ status session_decode(session *s, int32_t id, struct err *e)
     }
     ngram_advance(&s->m->shape, s->past, &id, 1);
     s->n_past++;
+    s->row_ids[0] = id;
+    s->unfed = s->draft != NULL;
     return OK;
 }
 

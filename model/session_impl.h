@@ -2,6 +2,7 @@
 #ifndef HAYATE_MODEL_SESSION_IMPL_H
 #define HAYATE_MODEL_SESSION_IMPL_H
 
+#include "model/draft.h"
 #include "model/forward.h"
 #include "model/model_impl.h"
 
@@ -36,7 +37,9 @@ struct session {
     /* The last verify step, until the next step begins: n_rows rows (0: none), of which 0 .. row count */
     struct gpu_cmd verify[DECODE_ROWS + 1][2], fold; /* by number of rows */
     uint32_t n_rows;
-    int32_t row_ids[DECODE_ROWS], row_past[MAX_NGRAM]; /* its ids, and the history before them */
+    int32_t row_ids[DECODE_ROWS], row_past[MAX_NGRAM]; /* its ids (of any step without prompt), and the history before them */
+    draft *draft;              /* the draft head; NULL: none */
+    bool unfed, draft_rests;   /* the rows 0 .. row of the last decode or verify step have not been shown to it; it does not want to see them */
     float *tap;
     session_call_fn on_call;   /* of session_profile; NULL: off */
     void *on_call_ctx;
@@ -53,6 +56,10 @@ status session_open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct e
 status session_check_room(const session *s, const int32_t *ids, size_t n, struct err *e);
 /* What a list with head, and forward_choose if that is wanted, has left for the host, of n_row rows; row 0 is that of the last position. */
 status session_take_results(session *s, uint32_t n_row, struct err *e);
+
+/* session_draft.c: shows the head what it has not seen of the last step, before another one takes its place; and the rows of a prompt. */
+status session_feed_head(session *s, struct err *e);
+status session_feed_prompt(session *s, const int32_t *ids, uint32_t n, struct err *e);
 
 /* session_verify.c: lists of verify steps, how many calls they hold, and what empties them. */
 size_t session_verify_calls(const struct forward *f);

@@ -19,6 +19,9 @@ static status restore_logits(session *s, bool have_logits, struct err *e)
     s->logits_here = true;
     s->row = 0;
     s->n_rows = 0;
+    s->unfed = false;
+    if (s->draft)
+        draft_truncate(s->draft, s->n_past ? s->n_past - 1 : 0);
     if (!have_logits || s->n_best == 0)
         return OK;
     if (on_device(s->m))

@@ -83,6 +83,7 @@ status session_verify(session *s, const int32_t *ids, uint32_t n, struct err *e)
         return session_decode(s, ids[0], e);
     TRY(session_flush(s, NULL, NULL, e));
     TRY(session_check_room(s, ids, n, e));
+    TRY(session_feed_head(s, e));
     *s->f.fold = s->n_rows ? s->row + 1 : 0;
     forward_begin(&s->f, ids, n, s->n_past);
     if (!s->verify[n][1].n)
@@ -94,6 +95,7 @@ status session_verify(session *s, const int32_t *ids, uint32_t n, struct err *e)
     memcpy(s->row_past, s->past, sizeof s->past);
     memcpy(s->row_ids, ids, n * sizeof *ids);
     s->n_rows = n;
+    s->unfed = s->draft != NULL;
     s->n_past++;
     stand_at(s, 0);
     return OK;
@@ -118,6 +120,8 @@ status session_rewind(session *s, size_t n_past, struct err *e)
     if (s->n_rows == 0 || n_past < first || n_past > s->n_past || s->n_pending)
         return fail(e, ERR_USAGE, "cannot go back from %zu positions to %zu: only to rows of the last verify step", session_n_past(s), n_past);
     stand_at(s, (uint32_t)(n_past - first));
+    if (s->draft && !s->unfed)
+        draft_truncate(s->draft, n_past - 1);
     s->logits_here = s->n_best == 0 || !on_device(s->m);
     return OK;
 }

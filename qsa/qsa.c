@@ -116,3 +116,13 @@ void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
              .out = s->mixed);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_head * d->dim, n_tok);
 }
+
+void qsa_record_keys(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
+                     uint32_t n_tok)
+{
+    gpu_addr block = gpu_block(c, &l->block);
+    gpu_matmul(c, l->in, l->block.budget ? 3 : 2, u, d->n_embd, n_tok);
+    CALL(c, qsa_kernels, K_qsa_prep, n_tok, struct qsa_prep_args, .block = block, .step = step, .qg = s->qg, .k = s->k, .v = s->v, .iq = s->iq);
+    if (l->block.budget)
+        CALL(c, qsa_kernels, K_qsa_pool, n_tok / QSA_BLOCK + 1, struct qsa_pool_args, .block = block, .step = step, .ik = s->ik);
+}
