@@ -141,6 +141,8 @@ json_t *drafts_json(const struct draft_stats *t)
         json_array_append_new(drafted, json_integer((json_int_t)t->drafted_at[i]));
         json_array_append_new(accepted, json_integer((json_int_t)t->accepted_at[i]));
     }
+    json_object_set_new(j, "head_drafted", json_integer((json_int_t)t->head_drafted));
+    json_object_set_new(j, "head_accepted", json_integer((json_int_t)t->head_accepted));
     json_object_set_new(j, "drafted_at", drafted);
     json_object_set_new(j, "accepted_at", accepted);
     return j;
@@ -320,7 +322,7 @@ status engine_answer_whole(struct engine *en, struct input *in, const struct wat
 static struct session_params session_params_of(const struct options *o, size_t n_ctx)
 {
     return (struct session_params){ .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise,
-                                    .verify = o->draft != DRAFT_OFF };
+                                    .verify = o->draft != DRAFT_OFF, .head = o->draft != DRAFT_OFF, .draft_dense = o->draft_dense };
 }
 
 void engine_say_model(const struct options *o, const model *m)

@@ -144,6 +144,7 @@ const struct option_row option_rows[] = {
       .help = "guess the next N tokens (1 to 7) from the text so far and check them in one step; auto: as many as pay. The answer is the same" },
     { "--draft", "N|auto|off", ON(BENCH), G_SPEED, CHOICE, AT(draft), .choices = DRAFT_CHOICES, .def = "off",
       .help = "generate with guesses, as run does; the text of the test is what they are checked against" },
+    { "--draft-dense", NULL, ENGINE, G_SPEED, FLAG, AT(draft_dense), .help = "attention of the draft head over all positions, for comparison" },
     { "--draft", "off", ON(EVAL), G_HIDDEN, CHOICE, .choices = "off", .later = "*" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl json csv", .later = "sql", .def = "md",
@@ -186,7 +187,6 @@ const struct option_row option_rows[] = {
     NOT_YET("-md --model-draft", "FILE", ANY),
     NOT_YET("--spec-type", "TYPE", ANY),
     NOT_YET("--spec-draft-n-max", "N", ANY),
-    NOT_YET("--draft-dense", NULL, ANY),
     NOT_YET("--no-pooled-cache", NULL, ANY),
     NOT_YET("--pooled-max-tokens", "N", ANY),
     NOT_YET("--no-gather", NULL, ANY),

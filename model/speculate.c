@@ -23,24 +23,41 @@ static uint32_t kind_of_match(uint32_t n)
     return kind;
 }
 
-/* Before anything was tried: long matches come true, short ones seldom. Counts as so many tries. */
-enum { PRIOR_TRIES = 6, REMEMBERED = 200 };
-static const double prior[DRAFT_KINDS] = { 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9 };
-
-static double chance(const struct speculator *sp, uint32_t kind)
+static uint32_t kind_of_lead(float lead)
 {
-    return (sp->kinds[kind].right + PRIOR_TRIES * prior[kind]) / (sp->kinds[kind].tried + PRIOR_TRIES);
+    static const float upto[HEAD_KINDS - 1] = { 0.25f, 0.75f, 1.5f, 3, 5 };
+    uint32_t kind = 0;
+    while (kind < COUNT_OF(upto) && lead > upto[kind])
+        kind++;
+    return LOOKUP_KINDS + kind;
 }
 
-/* The first guesses of a round count one by one until one fails: the ones behind it were never put to the test */
-static void learn(struct speculator *sp, uint32_t kind, uint32_t right, uint32_t tried)
+/* Before anything was tried: long matches come true, short ones seldom, and the head is right where it is sure. Counts as so many tries. */
+enum { PRIOR_TRIES = 6, REMEMBERED = 200 };
+static const double prior[DRAFT_KINDS] = { 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.25, 0.35, 0.45, 0.55, 0.7, 0.8 };
+#define HEAD_PRIOR 0.5
+
+static double mean_of(double right, double tried, double before) { return (right + PRIOR_TRIES * before) / (tried + PRIOR_TRIES); }
+static double chance(const struct speculator *sp, uint32_t kind) { return mean_of(sp->kinds[kind].right, sp->kinds[kind].tried, prior[kind]); }
+static double head_chance(const struct speculator *sp) { return mean_of(sp->head.right, sp->head.tried, HEAD_PRIOR); }
+
+static void count(double *right, double *tried, bool was_right)
 {
-    sp->kinds[kind].right += right;
-    sp->kinds[kind].tried += tried;
-    if (sp->kinds[kind].tried > REMEMBERED) { /* texts change */
-        sp->kinds[kind].right /= 2;
-        sp->kinds[kind].tried /= 2;
+    *right += was_right;
+    *tried += 1;
+    if (*tried > REMEMBERED) { /* texts change */
+        *right /= 2;
+        *tried /= 2;
     }
+}
+
+/* Guesses count one by one until one fails: the ones behind it were never put to the test */
+static void learn(struct speculator *sp)
+{
+    for (uint32_t i = 0; i < sp->n_guess && i <= sp->n_right; i++)
+        count(&sp->kinds[sp->kind[i]].right, &sp->kinds[sp->kind[i]].tried, i < sp->n_right);
+    if (sp->n_guess && sp->kind[0] >= LOOKUP_KINDS)
+        count(&sp->head.right, &sp->head.tried, sp->n_right > 0);
 }
 
 /* ---- what is known of costs ---- */
@@ -63,26 +80,26 @@ static double cost_of(const struct speculator *sp, uint32_t n)
 }
 
 /* A moving mean that a single delay cannot spoil: what takes more than twice as long counts as twice */
-static void learn_cost(struct speculator *sp, uint32_t n, double seconds)
+static void learn_cost(double *c, double seconds)
 {
-    double *c = &sp->cost[n];
     *c = *c > 0 ? *c + 0.1 * (MIN(seconds, 2 * *c) - *c) : seconds;
 }
 
-/* How many of the guesses are worth a row: the number with the most ids per second. p: how likely one comes true. */
-static uint32_t best_number(const struct speculator *sp, double p, uint32_t most)
+/* Ids per second of a round whose first n guesses came true with chance p each; *n_best: the n, up to `most`, that makes it largest, 0 included. */
+static double best_rate(const struct speculator *sp, double p, double guess_cost, uint32_t most, uint32_t *n_best)
 {
     double ids = 1, all = 1, best = 1 / cost_of(sp, 1);
-    uint32_t n_best = 0;
+    *n_best = 0;
     for (uint32_t n = 1; n <= most; n++) {
         all *= p;
         ids += all;
-        if (ids / cost_of(sp, n + 1) > best) {
-            best = ids / cost_of(sp, n + 1);
-            n_best = n;
+        double rate = ids / (cost_of(sp, n + 1) + n * guess_cost);
+        if (rate > best) {
+            best = rate;
+            *n_best = n;
         }
     }
-    return n_best;
+    return best;
 }
 
 /* ---- rounds ---- */
@@ -94,6 +111,8 @@ void drafts_add(struct draft_stats *sum, const struct draft_stats *t)
     sum->tokens += t->tokens;
     sum->drafted += t->drafted;
     sum->accepted += t->accepted;
+    sum->head_drafted += t->head_drafted;
+    sum->head_accepted += t->head_accepted;
     for (size_t i = 0; i < DRAFT_MAX; i++) {
         sum->drafted_at[i] += t->drafted_at[i];
         sum->accepted_at[i] += t->accepted_at[i];
@@ -122,37 +141,96 @@ void speculate_end(struct speculator *sp)
 {
     struct draft_stats *t = &sp->stats;
     for (uint32_t i = 0; i < sp->n_guess; i++) {
+        bool right = i < sp->n_right, by_head = sp->kind[i] >= LOOKUP_KINDS;
         t->drafted_at[i]++;
-        t->accepted_at[i] += i < sp->n_right;
+        t->accepted_at[i] += right;
+        t->head_drafted += by_head;
+        t->head_accepted += by_head && right;
     }
     t->drafted += sp->n_guess;
     t->accepted += sp->n_right;
-    if (sp->n_guess)
-        learn(sp, sp->kind, sp->n_right, MIN(sp->n_guess, sp->n_right + 1));
+    learn(sp);
     sp->n_guess = sp->n_right = 0;
 }
 
-/* What is guessed to follow; most: at most so many */
-static uint32_t guess(struct speculator *sp, uint32_t most)
+/* Guesses of the head: one after the other, as long as another one may pay. Returns how many are worth a row. */
+static status ask_head(struct speculator *sp, int32_t id, uint32_t most, uint32_t *n_best, struct err *e)
 {
-    uint32_t n_match, n = 0;
-    if (most)
-        n = lookup_guess(&sp->lookup, sp->guess, most, &n_match);
-    if (n == 0)
-        return 0;
-    sp->kind = kind_of_match(n_match);
-    if (sp->draft != DRAFT_AUTO)
-        return n;
-    n = best_number(sp, chance(sp, sp->kind), n);
-    if (n == 0) /* what failed is forgotten slowly, so that it is tried again */
-        sp->kinds[sp->kind].right *= 0.99, sp->kinds[sp->kind].tried *= 0.99;
-    return n;
+    bool choose = sp->draft == DRAFT_AUTO;
+    double ids = 1, all = 1, best = 1 / cost_of(sp, 1), p = head_chance(sp);
+    uint32_t n = 0;
+    *n_best = 0;
+    while (n < most) {
+        double t0 = now(), hope = (ids + all * p) / (cost_of(sp, n + 2) + (n + 1) * sp->head_cost);
+        if (choose && n > 0 && hope <= best)
+            break;
+        struct guess g;
+        TRY(session_guess(sp->s, id, n, &g, e));
+        learn_cost(&sp->head_cost, now() - t0);
+        sp->guess[n] = g.id;
+        sp->kind[n] = (uint8_t)kind_of_lead(g.lead);
+        all *= chance(sp, sp->kind[n]);
+        ids += all;
+        n++;
+        double rate = ids / cost_of(sp, n + 1); /* what was spent on guesses is spent */
+        if (!choose || rate > best) {
+            best = choose ? ids / (cost_of(sp, n + 1) + n * sp->head_cost) : best;
+            *n_best = n;
+        }
+    }
+    return session_guess_end(sp->s, e);
+}
+
+/* Whether the head pays at all. If not it rests for a while, and what failed is forgotten slowly, so that it is tried again. */
+static bool head_pays(struct speculator *sp, double rate, uint32_t most)
+{
+    enum { REST = 64 };
+    uint32_t n;
+    if (sp->head_rests && --sp->head_rests)
+        return false;
+    session_rest_head(sp->s, false);
+    if (sp->head_cost <= 0 || best_rate(sp, head_chance(sp), sp->head_cost, most, &n) > rate)
+        return true;
+    if (rate <= 1 / cost_of(sp, 1)) { /* not only because a look-up is better */
+        sp->head_rests = REST;
+        sp->head.right *= 0.8, sp->head.tried *= 0.8;
+        session_rest_head(sp->s, true);
+    }
+    return false;
+}
+
+/* What is guessed to follow id; most: at most so many */
+static status guess(struct speculator *sp, int32_t id, uint32_t most, uint32_t *n, struct err *e)
+{
+    enum { LONG_MATCH = 4 };
+    uint32_t n_match = 0, n_look = 0;
+    double rate = 1 / cost_of(sp, 1);
+    *n = 0;
+    if (most == 0)
+        return OK;
+    n_look = lookup_guess(&sp->lookup, sp->guess, most, &n_match);
+    if (n_look) {
+        uint32_t kind = kind_of_match(n_match);
+        memset(sp->kind, (int)kind, sizeof sp->kind);
+        if (sp->draft == DRAFT_AUTO) {
+            rate = best_rate(sp, chance(sp, kind), 0, n_look, &n_look);
+            if (n_look == 0) /* forgotten slowly, so that it is tried again */
+                sp->kinds[kind].right *= 0.99, sp->kinds[kind].tried *= 0.99;
+        }
+    }
+    *n = n_look;
+    if (!session_has_head(sp->s))
+        return OK;
+    if (sp->draft == DRAFT_AUTO ? head_pays(sp, rate, most) : n_match < LONG_MATCH)
+        return ask_head(sp, id, most, n, e);
+    return OK;
 }
 
 status speculate_next(struct speculator *sp, int32_t id, size_t room, struct err *e)
 {
     int32_t rows[SESSION_VERIFY_MAX] = { id };
     size_t left = session_n_ctx(sp->s) - MIN(session_n_ctx(sp->s), session_n_past(sp->s) + 1);
+    uint32_t n;
     sp->stats.tokens++;
     if (sp->draft == DRAFT_OFF) {
         sp->stats.passes++;
@@ -166,13 +244,11 @@ status speculate_next(struct speculator *sp, int32_t id, size_t room, struct err
     speculate_end(sp);
     uint32_t most = sp->draft == DRAFT_AUTO ? (uint32_t)DRAFT_MAX : (uint32_t)sp->draft;
     most = (uint32_t)MIN((size_t)most, MIN(room ? room - 1 : 0, left)); /* the last id of an answer needs no row */
-    uint32_t n = guess(sp, most);
+    TRY(guess(sp, id, most, &n, e));
     memcpy(rows + 1, sp->guess, n * sizeof *rows);
     double t0 = now();
-    status s = session_verify(sp->s, rows, n + 1, e);
-    if (s != OK)
-        return s;
-    learn_cost(sp, n + 1, now() - t0);
+    TRY(session_verify(sp->s, rows, n + 1, e));
+    learn_cost(&sp->cost[n + 1], now() - t0);
     sp->n_guess = n;
     sp->stats.passes++;
     sp->stats.rounds += n > 0;

@@ -19,11 +19,13 @@ struct draft_stats {
     uint64_t tokens;               /* ids the passes have brought to the timeline */
     uint64_t drafted, accepted;    /* ids */
     uint64_t drafted_at[DRAFT_MAX], accepted_at[DRAFT_MAX]; /* by place in the guess */
+    uint64_t head_drafted, head_accepted; /* of them by the draft head, the others by look-up */
 };
 
 void drafts_add(struct draft_stats *sum, const struct draft_stats *t);
 
-enum { DRAFT_KINDS = 8 }; /* kinds of guesses whose success is counted apart */
+/* Kinds of guesses whose success is counted apart: look-ups by the length of the match, the head's by the lead of its logit. */
+enum { LOOKUP_KINDS = 8, HEAD_KINDS = 6, DRAFT_KINDS = LOOKUP_KINDS + HEAD_KINDS };
 
 struct speculator {
     session *s;
@@ -31,13 +33,15 @@ struct speculator {
     struct lookup lookup;
     struct draft_stats stats;
     /* the round that is going on */
-    uint32_t n_guess, n_right, kind;
+    uint32_t n_guess, n_right;
     int32_t guess[DRAFT_MAX];
-    /* what is known of costs: seconds of a step by rows, a moving mean (0: not seen) */
-    double cost[SESSION_VERIFY_MAX + 1];
+    uint8_t kind[DRAFT_MAX];
+    /* what is known of costs: seconds of a step by rows and of one guess of the head, moving means (0: not seen) */
+    double cost[SESSION_VERIFY_MAX + 1], head_cost;
     struct {
         double right, tried;
-    } kinds[DRAFT_KINDS];
+    } kinds[DRAFT_KINDS], head;    /* head: its first guesses, whatever their kind */
+    uint32_t head_rests;           /* rounds that the head sits out, because it would not pay */
 };
 
 /* Guesses for a session that was opened with session_params.verify. draft: see above. ERR_NOMEM. */

@@ -41,13 +41,14 @@ struct setting {
     int draft;
     uint32_t ubatch, n_answer, n_best;
     size_t cut;
-    bool precise;
+    bool precise, head;
 };
 
 /* The answer to ids [n]; the session stays open. Returns its length. */
 static size_t answer(model *m, const struct setting *set, int draft, const int32_t *ids, size_t n, int32_t *out, session **s)
 {
-    struct session_params p = { .n_ctx = n + ANSWER + 4, .n_ubatch = set->ubatch, .precise = set->precise, .verify = draft != DRAFT_OFF };
+    struct session_params p = { .n_ctx = n + ANSWER + 4, .n_ubatch = set->ubatch, .precise = set->precise, .verify = draft != DRAFT_OFF,
+                                .head = draft != DRAFT_OFF && set->head };
     struct speculator sp;
     sampler *sample;
     MUST(session_open(s, m, &p, 0, &e));
@@ -102,7 +103,7 @@ static void run(model *m, const struct ids *page, bool small, uint32_t i)
     static const float temp[] = { 0, 0, 0.3f, 0.8f, 1.2f };
     static int32_t ids[PROMPT], with[ANSWER], without[ANSWER];
     struct setting set = { .sample = SAMPLE_DEFAULTS, .draft = i % 4 == 0 ? DRAFT_AUTO : 1 + (int)rnd(DRAFT_MAX), .ubatch = 64 << rnd(4),
-                           .cut = 1 + rnd(200), .precise = rnd(2), .n_answer = small ? 24 : 1 + rnd(ANSWER) };
+                           .cut = 1 + rnd(200), .precise = rnd(2), .head = i % 3 > 0, .n_answer = small ? 24 : 1 + rnd(ANSWER) };
     set.sample.temp = temp[i % COUNT_OF(temp)];
     set.sample.seed = (uint64_t)rand();
     set.sample.top_k = rnd(4) ? 20 : 0;
