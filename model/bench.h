@@ -66,6 +66,7 @@ struct bench_test {
     uint32_t n_threads, n_ubatch; /* 0: default */
     enum kv_type kv;
     bool precise;
+    int draft;                    /* DRAFT_AUTO, DRAFT_OFF, or how many */
     uint64_t n_depth, n_prompt, n_gen;
     size_t reps;
     const json_t *was;            /* --check: as recorded */
@@ -75,6 +76,7 @@ struct result {
     struct bench_test t;
     size_t n;
     double rate[MAX_SAMPLES];     /* tokens per second */
+    struct draft_stats drafts;    /* of the last run */
     double cold;                  /* of the first run after the page cache was dropped; 0: not asked for */
     struct readings readings;
 };
@@ -89,6 +91,7 @@ struct bench {
     size_t n_ctx;
     int32_t *ids;                 /* [n_ctx] depth, then prompt or generated ids */
     void *mark;                   /* of the depth */
+    struct speculator speculator;
     struct ids text;              /* -f */
     uint64_t text_hash;
     uint64_t identity, params, bytes; /* of the model */
@@ -100,7 +103,9 @@ struct bench {
     struct profile *profile;      /* NULL: none */
 };
 
-/* What a test is called: pp512, tg128, "pp512 @ d4096" */
+/* Of --draft: "off", "auto", "3" */
+const char *draft_name(int draft);
+/* What a test is called: pp512, tg128, "pp512 @ d4096", "tg128 draft auto" */
 void test_label(const struct bench_test *t, char out[64]);
 
 /* ---- results ---- */

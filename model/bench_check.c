@@ -58,6 +58,10 @@ static bool read_test(const json_t *j, struct bench_test *t)
         return false;
     t->n_threads = (uint32_t)threads;
     t->n_ubatch = (uint32_t)ubatch;
+    const char *draft = json_string_value(json_object_get(j, "draft"));
+    for (int i = DRAFT_AUTO; draft && i <= DRAFT_MAX; i++)
+        if (strcmp(draft, draft_name(i)) == 0)
+            t->draft = i;
     t->precise = json_is_true(json_object_get(j, "precise"));
     t->kv = strcmp(kv, "f32") == 0 ? KV_F32 : KV_F16;
     t->reps = json_array_size(samples);

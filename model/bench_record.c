@@ -146,6 +146,9 @@ json_t *result_json(const struct bench *b, const struct result *r)
     json_object_set_new(j, "type_k", json_string(kv));
     json_object_set_new(j, "type_v", json_string(kv));
     json_object_set_new(j, "precise", json_boolean(r->t.precise));
+    json_object_set_new(j, "draft", json_string(draft_name(r->t.draft)));
+    if (r->drafts.passes)
+        json_object_set_new(j, "drafts", drafts_json(&r->drafts));
     json_object_set_new(j, "test", json_string(label));
     json_object_set_new(j, "test_time", json_string(when));
     put_samples(j, r);

@@ -27,8 +27,9 @@ static status run_from_here(struct bench *b, const struct bench_test *t, double 
         TRY(session_flush(b->s, NULL, NULL, e));
     }
     for (uint64_t i = 0; i < t->n_gen; i++)
-        TRY(session_decode(b->s, ids[t->n_prompt + i], e));
+        TRY(speculate_next(&b->speculator, ids[t->n_prompt + i], t->n_gen - 1 - i, e));
     *seconds = console_now() - t0;
+    speculate_end(&b->speculator);
     TRY(session_fetch_logits(b->s, e));
     return model_check_logits(b->m, session_logits(b->s), e);
 }
@@ -37,6 +38,7 @@ static status run_from_here(struct bench *b, const struct bench_test *t, double 
 static status run_once(struct bench *b, const struct bench_test *t, double *seconds, struct err *e)
 {
     TRY(session_return(b->s, b->mark, e));
+    speculate_begin(&b->speculator, b->ids, t->n_depth + t->n_prompt);
     return run_from_here(b, t, seconds, e);
 }
 
@@ -44,6 +46,7 @@ static status run_once(struct bench *b, const struct bench_test *t, double *seco
 
 static void leave_depth(struct bench *b)
 {
+    speculate_close(&b->speculator);
     session_close(b->s);
     free(b->ids);
     free(b->mark);
@@ -138,8 +141,10 @@ static status fill_depth(struct bench *b, uint64_t from, uint64_t to, struct err
 /* A session of n_ctx positions with the settings of t, at its depth */
 static status enter_depth(struct bench *b, const struct bench_test *t, size_t n_ctx, struct err *e)
 {
-    struct session_params p = { .n_ctx = n_ctx, .n_ubatch = t->n_ubatch, .kv = t->kv, .precise = t->precise };
+    struct session_params p = { .n_ctx = n_ctx, .n_ubatch = t->n_ubatch, .kv = t->kv, .precise = t->precise,
+                                .verify = t->draft != DRAFT_OFF, .head = t->draft != DRAFT_OFF, .draft_dense = b->o->draft_dense };
     TRY(session_open(&b->s, b->m, &p, b->o->mem_limit, e));
+    TRY(speculate_open(&b->speculator, b->s, t->draft, e));
     session_device_memory(b->s, &b->memory);
     session_want(b->s, 1); /* greedy, as an answer is by default */
     b->n_ctx = n_ctx;
@@ -152,7 +157,7 @@ static status enter_depth(struct bench *b, const struct bench_test *t, size_t n_
 
 static bool same_session(const struct bench_test *a, const struct bench_test *b)
 {
-    return a->n_threads == b->n_threads && a->n_ubatch == b->n_ubatch && a->kv == b->kv && a->precise == b->precise;
+    return a->n_threads == b->n_threads && a->n_ubatch == b->n_ubatch && a->kv == b->kv && a->precise == b->precise && a->draft == b->draft;
 }
 
 /* Positions that the session of t needs: for the longest test from t on that it serves; with --sweep for all depths */
@@ -213,6 +218,7 @@ static status timed(struct bench *b, struct result *r, struct err *e)
     double seconds;
     TRY(run_once(b, &r->t, &seconds, e));
     r->rate[r->n++] = rate_of(&r->t, seconds);
+    r->drafts = r->t.draft == DRAFT_OFF ? (struct draft_stats){ 0 } : b->speculator.stats;
     readings_add(&r->readings);
     return OK;
 }
@@ -223,6 +229,7 @@ static status profile_test(struct bench *b, const struct result *r, struct err *
     char label[64];
     double seconds;
     profile_restart(b->profile);
+    speculate_begin(&b->speculator, b->ids, r->t.n_depth + r->t.n_prompt);
     TRY(session_return(b->s, b->mark, e)); /* which chooses among the logits anew: no call of the test */
     TRY(session_profile(b->s, profile_call, b->profile, e));
     status s = run_from_here(b, &r->t, &seconds, e);
@@ -274,7 +281,7 @@ static size_t list_tests(const struct options *o, struct bench_test *list)
                     for (size_t i = 0; i < o->b_prompt.n + o->b_gen.n; i++) {
                         bool gen = i >= o->b_prompt.n;
                         struct bench_test x = { .n_threads = (uint32_t)o->b_threads.v[t], .n_ubatch = (uint32_t)o->b_ubatch.v[u],
-                                                .kv = (enum kv_type)o->b_kv.v[k], .precise = o->precise, .n_depth = o->b_depth.v[d], .reps = o->b_reps };
+                                                .kv = (enum kv_type)o->b_kv.v[k], .precise = o->precise, .draft = o->draft, .n_depth = o->b_depth.v[d], .reps = o->b_reps };
                         *(gen ? &x.n_gen : &x.n_prompt) = gen ? o->b_gen.v[i - o->b_prompt.n] : o->b_prompt.v[i];
                         if (x.n_prompt + x.n_gen == 0)
                             continue;

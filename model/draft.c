@@ -237,6 +237,8 @@ void draft_truncate(draft *d, size_t n_pair)
     d->have_carry = d->first_done = false;
 }
 
+bool draft_waits(const draft *d) { return d->have_carry; }
+
 void draft_skip(draft *d)
 {
     d->n_pair += d->first_done;

@@ -27,6 +27,8 @@ void draft_skip(draft *d);
 /* The trunk has run ids [n], and rows [n, n_stream, n_embd] are their residuals: leaves the keys of the pairs that are complete now. */
 status draft_feed(draft *d, gpu_addr rows, const int32_t *ids, uint32_t n, struct err *e);
 
+/* Whether the last residual is there, so that draft_first may follow. */
+bool draft_waits(const draft *d);
 /* The id that follows the last one fed is known to be `id`: what comes after it. draft_next takes the guess before for granted; draft_end forgets them. */
 status draft_first(draft *d, int32_t id, struct guess *out, struct err *e);
 status draft_next(draft *d, struct guess *out, struct err *e);

@@ -144,6 +144,8 @@ struct guess {
     float lead; /* of its logit over the next best */
 };
 bool session_has_head(const session *s);
+/* Whether it has seen the last position: not at once after a mark or a state, or while it rests. */
+bool session_can_guess(const session *s);
 /* What the head guesses to follow: i = 0: after id, which the sampler chose and which is not in the timeline yet; i = 1, 2, ..: after the guess before.
  * session_guess_end ends a row of them. The timeline stays where it is. */
 status session_guess(session *s, int32_t id, uint32_t i, struct guess *out, struct err *e);

@@ -2,6 +2,7 @@
 #include "model/session_impl.h"
 
 bool session_has_head(const session *s) { return s->draft != NULL; }
+bool session_can_guess(const session *s) { return s->draft && ((s->unfed && !s->draft_rests) || draft_waits(s->draft)); }
 
 /* Rows of the last decode or verify step, as far as they count. They are still where the step left them. */
 status session_feed_head(session *s, struct err *e)

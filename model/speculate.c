@@ -189,6 +189,8 @@ static bool head_pays(struct speculator *sp, double rate, uint32_t most)
     if (sp->head_rests && --sp->head_rests)
         return false;
     session_rest_head(sp->s, false);
+    if (!session_can_guess(sp->s))
+        return false;
     if (sp->head_cost <= 0 || best_rate(sp, head_chance(sp), sp->head_cost, most, &n) > rate)
         return true;
     if (rate <= 1 / cost_of(sp, 1)) { /* not only because a look-up is better */
@@ -221,7 +223,7 @@ static status guess(struct speculator *sp, int32_t id, uint32_t most, uint32_t *
     *n = n_look;
     if (!session_has_head(sp->s))
         return OK;
-    if (sp->draft == DRAFT_AUTO ? head_pays(sp, rate, most) : n_match < LONG_MATCH)
+    if (sp->draft == DRAFT_AUTO ? head_pays(sp, rate, most) : n_match < LONG_MATCH && session_can_guess(sp->s))
         return ask_head(sp, id, most, n, e);
     return OK;
 }
