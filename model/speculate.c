@@ -62,30 +62,34 @@ static void learn(struct speculator *sp)
 
 /* ---- what is known of costs ---- */
 
-/* Seconds of a step of n rows. What was not seen lies on the line between its neighbours; before any step of several rows was seen, a row more costs a
- * fifth of a step. */
+/* Everything counts in steps of one row, because a machine is now faster and now slower and most numbers of rows are seen seldom: a step of n rows costs
+ * ratio[n], a guess of the head head_ratio. What was not seen lies on the line between its neighbours; before any step of several rows was seen, a row more
+ * costs a fifth of a step. */
 static double cost_of(const struct speculator *sp, uint32_t n)
 {
     uint32_t below = n, above = n;
-    while (below > 1 && sp->cost[below] <= 0)
+    while (below > 1 && sp->ratio[below] <= 0)
         below--;
-    while (above < SESSION_VERIFY_MAX && sp->cost[above] <= 0)
+    while (above < SESSION_VERIFY_MAX && sp->ratio[above] <= 0)
         above++;
-    double lo = sp->cost[below];
-    if (lo <= 0)
-        return 1 + 0.2 * (n - 1); /* in unknown units: only ratios count */
-    if (sp->cost[above] <= 0)
-        return lo * (1 + 0.2 * (n - 1)) / (1 + 0.2 * (below - 1));
-    return above == below ? lo : lo + (sp->cost[above] - lo) * (n - below) / (above - below);
+    double lo = below > 1 ? sp->ratio[below] : 1, hi = sp->ratio[above];
+    if (n == 1 || above == below)
+        return lo;
+    return hi > 0 ? lo + (hi - lo) * (n - below) / (above - below) : lo + 0.2 * (n - below);
 }
 
-/* A moving mean that a single delay cannot spoil: what takes more than twice as long counts as twice */
-static void learn_cost(double *c, double seconds)
+/* A moving mean that a single delay cannot spoil: what is more than twice as much counts as twice */
+static void move(double *mean, double x, double weight) { *mean = *mean > 0 ? *mean + weight * (MIN(x, 2 * *mean) - *mean) : x; }
+
+static void learn_cost(struct speculator *sp, uint32_t n, double seconds)
 {
-    *c = *c > 0 ? *c + 0.1 * (MIN(seconds, 2 * *c) - *c) : seconds;
+    if (n > 1 && sp->step_seconds > 0)
+        move(&sp->ratio[n], MAX(1, seconds / sp->step_seconds), 0.1);
+    if (n == 1 || sp->ratio[n] > 0)
+        move(&sp->step_seconds, seconds / cost_of(sp, n), 0.2);
 }
 
-/* Ids per second of a round whose first n guesses came true with chance p each; *n_best: the n, up to `most`, that makes it largest, 0 included. */
+/* Ids per step's time of a round whose first n guesses came true with chance p each; *n_best: the n, up to `most`, that makes it largest, 0 included. */
 static double best_rate(const struct speculator *sp, double p, double guess_cost, uint32_t most, uint32_t *n_best)
 {
     double ids = 1, all = 1, best = 1 / cost_of(sp, 1);
@@ -161,12 +165,13 @@ static status ask_head(struct speculator *sp, int32_t id, uint32_t most, uint32_
     uint32_t n = 0;
     *n_best = 0;
     while (n < most) {
-        double t0 = now(), hope = (ids + all * p) / (cost_of(sp, n + 2) + (n + 1) * sp->head_cost);
+        double t0 = now(), hope = (ids + all * p) / (cost_of(sp, n + 2) + (n + 1) * sp->head_ratio);
         if (choose && n > 0 && hope <= best)
             break;
         struct guess g;
         TRY(session_guess(sp->s, id, n, &g, e));
-        learn_cost(&sp->head_cost, now() - t0);
+        if (sp->step_seconds > 0)
+            move(&sp->head_ratio, (now() - t0) / sp->step_seconds, 0.1);
         sp->guess[n] = g.id;
         sp->kind[n] = (uint8_t)kind_of_lead(g.lead);
         all *= chance(sp, sp->kind[n]);
@@ -174,7 +179,7 @@ static status ask_head(struct speculator *sp, int32_t id, uint32_t most, uint32_
         n++;
         double rate = ids / cost_of(sp, n + 1); /* what was spent on guesses is spent */
         if (!choose || rate > best) {
-            best = choose ? ids / (cost_of(sp, n + 1) + n * sp->head_cost) : best;
+            best = choose ? ids / (cost_of(sp, n + 1) + n * sp->head_ratio) : best;
             *n_best = n;
         }
     }
@@ -191,7 +196,7 @@ static bool head_pays(struct speculator *sp, double rate, uint32_t most)
     session_rest_head(sp->s, false);
     if (!session_can_guess(sp->s))
         return false;
-    if (sp->head_cost <= 0 || best_rate(sp, head_chance(sp), sp->head_cost, most, &n) > rate)
+    if (sp->head_ratio <= 0 || best_rate(sp, head_chance(sp), sp->head_ratio, most, &n) > rate)
         return true;
     if (rate <= 1 / cost_of(sp, 1)) { /* not only because a look-up is better */
         sp->head_rests = REST;
@@ -250,7 +255,7 @@ status speculate_next(struct speculator *sp, int32_t id, size_t room, struct err
     memcpy(rows + 1, sp->guess, n * sizeof *rows);
     double t0 = now();
     TRY(session_verify(sp->s, rows, n + 1, e));
-    learn_cost(&sp->cost[n + 1], now() - t0);
+    learn_cost(sp, n + 1, now() - t0);
     sp->n_guess = n;
     sp->stats.passes++;
     sp->stats.rounds += n > 0;

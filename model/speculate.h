@@ -36,8 +36,8 @@ struct speculator {
     uint32_t n_guess, n_right;
     int32_t guess[DRAFT_MAX];
     uint8_t kind[DRAFT_MAX];
-    /* what is known of costs: seconds of a step by rows and of one guess of the head, moving means (0: not seen) */
-    double cost[SESSION_VERIFY_MAX + 1], head_cost;
+    /* what is known of costs, moving means (0: not seen): seconds of a step of one row; steps of several rows and a guess of the head in such steps */
+    double step_seconds, ratio[SESSION_VERIFY_MAX + 1], head_ratio;
     struct {
         double right, tried;
     } kinds[DRAFT_KINDS], head;    /* head: its first guesses, whatever their kind */

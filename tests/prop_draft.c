@@ -102,7 +102,7 @@ static void run(model *m, const struct ids *page, bool small, uint32_t i)
 {
     static const float temp[] = { 0, 0, 0.3f, 0.8f, 1.2f };
     static int32_t ids[PROMPT], with[ANSWER], without[ANSWER];
-    struct setting set = { .sample = SAMPLE_DEFAULTS, .draft = i % 4 == 0 ? DRAFT_AUTO : 1 + (int)rnd(DRAFT_MAX), .ubatch = 64 << rnd(4),
+    struct setting set = { .sample = SAMPLE_DEFAULTS, .draft = i % 4 == 3 ? DRAFT_AUTO : 1 + (int)rnd(DRAFT_MAX), .ubatch = 64 << rnd(4),
                            .cut = 1 + rnd(200), .precise = rnd(2), .head = i % 3 > 0, .n_answer = small ? 24 : 1 + rnd(ANSWER) };
     set.sample.temp = temp[i % COUNT_OF(temp)];
     set.sample.seed = (uint64_t)rand();
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     CHECK(page.n > 2 * PROMPT);
     for (uint32_t i = 0; i < n_run && page.n > 2 * PROMPT; i++)
         run(m, &page, vulkan, i);
-    CHECK(sum.accepted > n_run && sum.drafted > sum.accepted); /* both outcomes were there */
+    CHECK(sum.accepted > 0 && sum.drafted > sum.accepted); /* both outcomes were there */
     printf("%llu ids in %llu passes, %llu of %llu guesses accepted\n", (unsigned long long)sum.tokens, (unsigned long long)sum.passes,
            (unsigned long long)sum.accepted, (unsigned long long)sum.drafted);
     ids_free(&page);

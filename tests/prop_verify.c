@@ -4,7 +4,10 @@
  *   - logits after every row, all of them or the best
  *   - marks (recurrent state, windows, n-gram history), and at the end of a block the whole state as bytes
  *   - what follows: prompts, single ids, states loaded elsewhere
- *   - with the vectorised rows and with the references, in f16 and f32 */
+ *   - with the vectorised rows and with the references, in f16 and f32
+ *
+ *     prop_verify            on the cpu
+ *     prop_verify vulkan N   N short timelines there */
 #include "model/model.h"
 #include "tests/test.h"
 
@@ -205,10 +208,24 @@ static void bounds(model *m)
     session_close(plain);
 }
 
-int main(void)
+static void on_vulkan(int n)
+{
+    model *m;
+    MUST(model_open(&m, "tests/models/tiny-man.gguf", &(struct model_params){ .backend = BACKEND_VULKAN }, &e));
+    V = model_shape(m)->n_vocab;
+    for (int round = 0; round < n; round++)
+        timeline(m, round % 2, round % 3 == 0 ? 1 : round % 3 == 1 ? 0 : 30, 40);
+    model_close(m);
+}
+
+int main(int argc, char **argv)
 {
     static const char *const path[] = { "tests/models/tiny-man.gguf", "build/models/tiny-zoo.gguf" };
     srand((unsigned)test_seed(906));
+    if (argc == 3 && strcmp(argv[1], "vulkan") == 0) {
+        on_vulkan(atoi(argv[2]));
+        return TEST_END();
+    }
     for (size_t i = 0; i < COUNT_OF(path); i++)
         for (int reference = 0; reference < 2; reference++) {
             model *m;
