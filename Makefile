@@ -68,6 +68,7 @@ tests: $(B)/hayate $(B)/tests/gfx11_sheet $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.
 	tests/state.sh $(B)/hayate
 	tests/bench.sh $(B)/hayate
 	tests/vulkan.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	$(if $(filter release,$(MODE)),$(B)/tests/prop_draft vulkan 5)
 	tests/hip.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 
 asan:                        ## the tests under the address and undefined-behaviour sanitizers

@@ -23,10 +23,12 @@ size_t gdn_state_floats(const struct gdn_dims *d)
     return (size_t)d->n_v * d->dim * d->dim + (size_t)(d->taps - 1) * gdn_width(d);
 }
 
-/* q, k, v, del, o and what S predicts: six [GDN_CHUNK, dim] blocks; k.k and q.k: two [GDN_CHUNK, GDN_CHUNK]; four vectors. */
+/* q, k, v, del, o and what S predicts: six [GDN_CHUNK, dim] blocks; k.k and q.k: two [GDN_CHUNK, GDN_CHUNK]; four vectors. Or a copy of a head's state
+ * and two of its rows. */
 size_t gdn_scratch_floats(const struct gdn_dims *d)
 {
-    return 6 * (size_t)GDN_CHUNK * d->dim + 2 * (size_t)GDN_CHUNK * GDN_CHUNK + 4 * (size_t)GDN_CHUNK;
+    size_t verify = ((size_t)d->dim + 2) * d->dim;
+    return MAX(verify, 6 * (size_t)GDN_CHUNK * d->dim + 2 * (size_t)GDN_CHUNK * GDN_CHUNK + 4 * (size_t)GDN_CHUNK);
 }
 
 void gdn_scratch_take(struct gdn_scratch *s, struct arena *a, const struct gdn_dims *d, size_t n_tok)
@@ -62,4 +64,33 @@ void gdn_record(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_s
     CALL(c, gdn_kernels, phase == GDN_DECODE ? K_gdn_step : K_gdn_chunk, d->n_v, struct gdn_mix_args, .block = gpu_block(c, &l->block), .qkv = s->conv,
          .gate = s->gate, .beta = s->beta, .alpha = s->alpha, .out = s->mixed, .n_tok = n_tok);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_v * d->dim, n_tok);
+}
+
+void gdn_rows_take(struct gdn_rows *r, struct arena *a, const struct gdn_dims *d, size_t n_row)
+{
+    size_t v = (size_t)d->n_v * d->dim;
+    r->raw = ADDR(arena_take(a, n_row * gdn_width(d), sizeof(float)));
+    r->k = ADDR(arena_take(a, n_row * v, sizeof(float)));
+    r->del = ADDR(arena_take(a, n_row * v, sizeof(float)));
+    r->decay = ADDR(arena_take(a, n_row * d->n_v, sizeof(float)));
+}
+
+void gdn_record_verify(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_scratch *s, const struct gdn_dims *d, const struct gdn_rows *r,
+                       gpu_addr fold, gpu_addr u, uint32_t n_tok)
+{
+    struct gdn_mix_args mix = { .block = gpu_block(c, &l->block), .qkv = s->conv, .gate = s->gate, .beta = s->beta, .alpha = s->alpha, .out = s->mixed,
+                                .n_tok = n_tok };
+    c->part = "gdn";
+    gpu_matmul(c, l->in, COUNT_OF(l->in), u, d->n_embd, n_tok);
+    CALL(c, gdn_kernels, K_gdn_conv, gdn_width(d), struct gdn_conv_args, .block = gpu_block(c, &l->block), .raw = r->raw, .out = s->conv, .n_tok = n_tok,
+         .stay = 1);
+    CALL(c, gdn_kernels, K_gdn_verify, d->n_v, struct gdn_verify_args, .mix = mix, .fold = fold, .k = r->k, .del = r->del, .decay = r->decay);
+    gpu_matmul(c, &l->out, 1, s->mixed, d->n_v * d->dim, n_tok);
+}
+
+void gdn_record_fold(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_dims *d, const struct gdn_rows *r, gpu_addr fold)
+{
+    c->part = "gdn";
+    CALL(c, gdn_kernels, K_gdn_verify, d->n_v, struct gdn_verify_args, .mix = { .block = gpu_block(c, &l->block) }, .fold = fold, .k = r->k,
+         .del = r->del, .decay = r->decay);
 }

@@ -40,12 +40,24 @@ struct gdn_layer {
     struct matmul_job out;
 };
 
-enum gdn_phase { GDN_DECODE, GDN_PREFILL };
+enum gdn_phase { GDN_DECODE, GDN_PREFILL, GDN_VERIFY };
+/* What a verify step keeps of its rows, so that any number of them can still be taken back; see struct gdn_verify_args. */
+struct gdn_rows {
+    gpu_addr raw;           /* [rows, width] f32: qkv before the convolution */
+    gpu_addr k, del, decay; /* records */
+};
+void gdn_rows_take(struct gdn_rows *r, struct arena *a, const struct gdn_dims *d, size_t n_row);
 /* Fills step_in from in and the block. */
 void gdn_fuse_conv(struct gdn_layer *l, const struct gdn_scratch *s);
 /* y = GDN(u) for n_tok rows that follow the state, which moves on. Records only.
  *   u [n_tok, n_embd] f32     y (= layer->out.y) [n_tok, n_embd] f32 */
 void gdn_record(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr u, uint32_t n_tok,
                 enum gdn_phase phase);
+/* The same for rows that may be taken back: the *fold first rows of r count from now on and go into the state; the new ones replace them in r and leave
+ * state and window alone. l->in[0].y is r->raw. */
+void gdn_record_verify(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_scratch *s, const struct gdn_dims *d, const struct gdn_rows *r,
+                       gpu_addr fold, gpu_addr u, uint32_t n_tok);
+/* The first half of that alone. */
+void gdn_record_fold(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_dims *d, const struct gdn_rows *r, gpu_addr fold);
 
 #endif

@@ -17,13 +17,13 @@ struct gdn_block {
     float eps;
 };
 
-/* conv + silu over time per channel, then the window moves on. Items: channels. */
+/* conv + silu over time per channel, then the window moves on, unless it is to stay. Items: channels. */
 struct gdn_conv_args {
     gpu_addr block; /* struct gdn_block */
     gpu_addr raw;   /* [n_tok, C] f32 */
     gpu_addr out;   /* [n_tok, C] f32 */
     uint32_t n_tok;
-    uint32_t reserved;
+    uint32_t stay;  /* 1: the window stays, because these rows may be taken back */
 };
 
 /* Recurrence, output norm and gate, for n_tok rows in order. gdn_step goes row by row (decode), gdn_chunk by chunks of GDN_CHUNK
@@ -38,6 +38,17 @@ struct gdn_mix_args {
     gpu_addr out;   /* [n_tok, H*N] f32 */
     uint32_t n_tok;
     uint32_t reserved;
+};
+
+/* Rows that may be taken back: first the records of *fold rows of the call before go into the state, one after another and with the arithmetic of a
+ * live row; then n_tok rows run from there on a copy, and their records replace the old ones. The state itself never sees a row that is not known to
+ * count. A row's outputs and records have the bits that gdn_step gives; n_tok = 0 only folds. Items: value heads. */
+struct gdn_verify_args {
+    STRUCT(gdn_mix_args) mix;
+    gpu_addr fold;  /* u32 */
+    gpu_addr k;     /* [row, H, N] f32: normalised key of each value head, so that a head reads what it alone wrote */
+    gpu_addr del;   /* [row, H, N] f32: what the row adds along its key */
+    gpu_addr decay; /* [row, H] f32 */
 };
 
 #endif

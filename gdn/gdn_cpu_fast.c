@@ -31,7 +31,7 @@ static void conv(const void *args, uint32_t first, uint32_t n, struct cpu_scratc
         for (uint32_t c = 0; c < n; c++)
             y[c] = y[c] / (1.0f + expf(-y[c]));
     }
-    for (uint32_t k = 0; k < past; k++) {
+    for (uint32_t k = 0; k < past && !a->stay; k++) {
         const float *x = a->n_tok + k >= past ? raw + (size_t)(a->n_tok + k - past) * width : win + (size_t)(a->n_tok + k) * width;
         memmove(win + (size_t)k * width + first, x + first, n * sizeof *x);
     }
@@ -73,32 +73,61 @@ static void row_times(float *y, const float *x, const float *S, uint32_t N)
     }
 }
 
-/* The fused single-pass form of spec 3.5: r = dec * k^T S, o = dec * q^T S + (q.k) del, S = dec * S + k del^T */
+/* S = dec * S + k del^T. One function for the live row and for its replay, so that the compiler cannot round them apart. */
+static void __attribute__((noinline)) advance(float *restrict S, uint32_t N, float dec, const float *restrict k, const float *restrict del)
+{
+    for (uint32_t i = 0; i < N; i++)
+        for (uint32_t j = 0; j < N; j++)
+            S[(size_t)i * N + j] = dec * S[(size_t)i * N + j] + k[i] * del[j];
+}
+
+/* The fused single-pass form of spec 3.5: r = dec * k^T S, o = dec * q^T S + (q.k) del, S = dec * S + k del^T; returns dec. work [2, N]: q and o */
+static float step_row(const struct gdn_mix_args *a, const struct gdn_block *b, uint32_t h, uint32_t t, float *S, float *k, float *del, float *work)
+{
+    uint32_t N = b->dim;
+    float *q = work, *o = work + N;
+    load_qk(a, b, h, t, q, k);
+    const float *v = gdn_v_row(a, b, h, t);
+    float dec = expf(gdn_log_decay(a, b, h, t)), beta = gdn_beta(a, b, h, t);
+    row_times(del, k, S, N);
+    row_times(o, q, S, N);
+    float qk = v_dot(q, k, N);
+    for (uint32_t j = 0; j < N; j++) {
+        del[j] = beta * (v[j] - dec * del[j]);
+        o[j] = dec * o[j] + qk * del[j];
+    }
+    advance(S, N, dec, k, del);
+    gdn_store(a, b, h, t, o, v_dot(o, o, N));
+    return dec;
+}
+
 static void step(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct gdn_mix_args *a = args;
     const struct gdn_block *b = AT(const struct gdn_block, a->block);
     uint32_t N = b->dim;
-    assert(scratch->n >= 5 * (size_t)N);
-    float *q = scratch->f, *k = q + N, *del = k + N, *o = del + N;
+    assert(scratch->n >= 4 * (size_t)N);
+    for (uint32_t h = first; h < first + n; h++)
+        for (uint32_t t = 0; t < a->n_tok; t++)
+            step_row(a, b, h, t, AT(float, b->state) + (size_t)h * N * N, scratch->f, scratch->f + N, scratch->f + 2 * N);
+}
+
+static void verify(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct gdn_verify_args *a = args;
+    const struct gdn_block *b = AT(const struct gdn_block, a->mix.block);
+    uint32_t N = b->dim, n_fold = *AT(const uint32_t, a->fold);
+    assert(scratch->n >= (size_t)N * N + 2 * N);
     for (uint32_t h = first; h < first + n; h++) {
-        float *S = AT(float, b->state) + (size_t)h * N * N;
-        for (uint32_t t = 0; t < a->n_tok; t++) {
-            load_qk(a, b, h, t, q, k);
-            const float *v = gdn_v_row(a, b, h, t);
-            float dec = expf(gdn_log_decay(a, b, h, t)), beta = gdn_beta(a, b, h, t);
-            row_times(del, k, S, N);
-            row_times(o, q, S, N);
-            float qk = v_dot(q, k, N);
-            for (uint32_t j = 0; j < N; j++) {
-                del[j] = beta * (v[j] - dec * del[j]);
-                o[j] = dec * o[j] + qk * del[j];
-            }
-            for (uint32_t i = 0; i < N; i++)
-                for (uint32_t j = 0; j < N; j++)
-                    S[(size_t)i * N + j] = dec * S[(size_t)i * N + j] + k[i] * del[j];
-            gdn_store(a, b, h, t, o, v_dot(o, o, N));
-        }
+        float *S = AT(float, b->state) + (size_t)h * N * N, *copy = scratch->f;
+        for (uint32_t t = 0; t < n_fold; t++)
+            advance(S, N, AT(const float, a->decay)[(size_t)t * b->n_v + h], AT(const float, a->k) + gdn_record_at(b, h, t),
+                    AT(const float, a->del) + gdn_record_at(b, h, t));
+        if (a->mix.n_tok)
+            memcpy(copy, S, (size_t)N * N * sizeof *S);
+        for (uint32_t t = 0; t < a->mix.n_tok; t++)
+            AT(float, a->decay)[(size_t)t * b->n_v + h] = step_row(&a->mix, b, h, t, copy, AT(float, a->k) + gdn_record_at(b, h, t),
+                                                                   AT(float, a->del) + gdn_record_at(b, h, t), copy + (size_t)N * N);
     }
 }
 
@@ -153,4 +182,4 @@ static void chunk(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
     }
 }
 
-const gpu_row_fn ISA_NAME(gdn_fast)[GDN_K_COUNT] = { [K_gdn_conv] = conv, [K_gdn_step] = step, [K_gdn_chunk] = chunk };
+const gpu_row_fn ISA_NAME(gdn_fast)[GDN_K_COUNT] = { [K_gdn_conv] = conv, [K_gdn_step] = step, [K_gdn_chunk] = chunk, [K_gdn_verify] = verify };

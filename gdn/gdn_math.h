@@ -29,6 +29,9 @@ static inline const float *gdn_v_row(const struct gdn_mix_args *a, const struct 
     return AT(const float, a->qkv) + (size_t)t * b->width + (2 * (size_t)b->n_k + h) * b->dim;
 }
 
+/* Where the record of row t and value head h begins in k and del of struct gdn_verify_args */
+static inline size_t gdn_record_at(const struct gdn_block *b, uint32_t h, uint32_t t) { return ((size_t)t * b->n_v + h) * b->dim; }
+
 /* Scales that normalise q and k, given their sums of squares: 1e-6 is added to the sum, not to the mean (spec 3.3) */
 static inline float gdn_q_scale(const struct gdn_block *b, float sum_sq) { return 1.0f / sqrtf(sum_sq + 1e-6f) / sqrtf((float)b->dim); }
 static inline float gdn_k_scale(float sum_sq) { return 1.0f / sqrtf(sum_sq + 1e-6f); }

@@ -22,5 +22,15 @@ static void mix(const struct gdn_mix_args *a, const struct gpu_at *at, struct gp
     m->activations += moves_words(n * (b->width + 2 * out + 2 * (uint64_t)b->n_v));
     m->flops += n * (7 * state + 8 * out);
 }
+/* The rows of the step run on a copy, and as many rows of the step before go into the state: 3 operations an element each */
+void gdn_verify_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct gdn_verify_args *a = args;
+    const struct gdn_block *b = gpu_at_block(at, a->mix.block);
+    uint64_t n = at->n_tok, out = (uint64_t)b->n_v * b->dim;
+    mix(&a->mix, at, m);
+    m->state += 2 * moves_words(n * (2 * out + b->n_v));
+    m->flops += 3 * n * out * b->dim;
+}
 void gdn_step_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m) { mix(args, at, m); }
 void gdn_chunk_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m) { mix(args, at, m); }

@@ -25,7 +25,7 @@ void gdn_conv_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
             }
             out[(size_t)t * width + c] = sum / (1.0f + expf(-sum));
         }
-        for (uint32_t k = 0; k < past; k++) /* column k becomes the value of token n_tok - past + k */
+        for (uint32_t k = 0; k < past && !a->stay; k++) /* column k becomes the value of token n_tok - past + k */
             win[(size_t)k * width + c] = a->n_tok + k >= past ? raw[(size_t)(a->n_tok + k - past) * width + c]
                                                               : win[(size_t)(a->n_tok + k) * width + c];
     }
@@ -49,38 +49,66 @@ static void load_qk(const struct gdn_mix_args *a, const struct gdn_block *b, uin
     }
 }
 
-/* Spec 3.5, token by token */
+/* Spec 3.5, row t of head h; returns the decay. work [2, N]: q and o */
+static float step_row(const struct gdn_mix_args *a, const struct gdn_block *b, uint32_t h, uint32_t t, float *S, float *k, float *del, float *work)
+{
+    uint32_t N = b->dim;
+    float *q = work, *o = work + N;
+    load_qk(a, b, h, t, q, k);
+    const float *v = gdn_v_row(a, b, h, t);
+    float dec = expf(gdn_log_decay(a, b, h, t)), beta = gdn_beta(a, b, h, t);
+    for (uint32_t j = 0; j < N; j++) {
+        double r = 0;
+        for (uint32_t i = 0; i < N; i++) {
+            S[i * N + j] *= dec;
+            r += (double)k[i] * (double)S[i * N + j];
+        }
+        del[j] = beta * (v[j] - (float)r);
+    }
+    for (uint32_t j = 0; j < N; j++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < N; i++) {
+            S[i * N + j] += k[i] * del[j];
+            sum += (double)q[i] * (double)S[i * N + j];
+        }
+        o[j] = (float)sum;
+    }
+    gdn_store(a, b, h, t, o, sum_squares(o, N));
+    return dec;
+}
+
 void gdn_step_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct gdn_mix_args *a = args;
     const struct gdn_block *b = AT(const struct gdn_block, a->block);
     uint32_t N = b->dim;
     assert(scratch->n >= 4 * (size_t)N);
-    float *q = scratch->f, *k = q + N, *del = k + N, *o = del + N;
+    for (uint32_t h = first; h < first + n; h++)
+        for (uint32_t t = 0; t < a->n_tok; t++)
+            step_row(a, b, h, t, AT(float, b->state) + (size_t)h * N * N, scratch->f, scratch->f + N, scratch->f + 2 * N);
+}
+
+void gdn_verify_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct gdn_verify_args *a = args;
+    const struct gdn_block *b = AT(const struct gdn_block, a->mix.block);
+    uint32_t N = b->dim, n_fold = *AT(const uint32_t, a->fold);
+    assert(scratch->n >= (size_t)N * N + 2 * N);
     for (uint32_t h = first; h < first + n; h++) {
-        float *S = AT(float, b->state) + (size_t)h * N * N;
-        for (uint32_t t = 0; t < a->n_tok; t++) {
-            load_qk(a, b, h, t, q, k);
-            const float *v = gdn_v_row(a, b, h, t);
-            float dec = expf(gdn_log_decay(a, b, h, t)), beta = gdn_beta(a, b, h, t);
-            for (uint32_t j = 0; j < N; j++) {
-                double r = 0;
-                for (uint32_t i = 0; i < N; i++) {
+        float *S = AT(float, b->state) + (size_t)h * N * N, *copy = scratch->f;
+        for (uint32_t t = 0; t < n_fold; t++) {
+            const float *k = AT(const float, a->k) + gdn_record_at(b, h, t), *del = AT(const float, a->del) + gdn_record_at(b, h, t);
+            float dec = AT(const float, a->decay)[(size_t)t * b->n_v + h];
+            for (uint32_t i = 0; i < N; i++)
+                for (uint32_t j = 0; j < N; j++) {
                     S[i * N + j] *= dec;
-                    r += (double)k[i] * (double)S[i * N + j];
-                }
-                del[j] = beta * (v[j] - (float)r);
-            }
-            for (uint32_t j = 0; j < N; j++) {
-                double sum = 0;
-                for (uint32_t i = 0; i < N; i++) {
                     S[i * N + j] += k[i] * del[j];
-                    sum += (double)q[i] * (double)S[i * N + j];
                 }
-                o[j] = (float)sum;
-            }
-            gdn_store(a, b, h, t, o, sum_squares(o, N));
         }
+        memcpy(copy, S, (size_t)N * N * sizeof *S);
+        for (uint32_t t = 0; t < a->mix.n_tok; t++)
+            AT(float, a->decay)[(size_t)t * b->n_v + h] = step_row(&a->mix, b, h, t, copy, AT(float, a->k) + gdn_record_at(b, h, t),
+                                                                   AT(float, a->del) + gdn_record_at(b, h, t), copy + (size_t)N * N);
     }
 }
 

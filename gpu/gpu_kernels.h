@@ -4,6 +4,7 @@
 
 #include "gpu/gpu_args.h"
 #include "gpu/kernels.h"
+#include "gpu/slide_args.h"
 #include "gpu/top_args.h"
 
 enum {

@@ -45,6 +45,16 @@ void copy_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
         m->activations += 2 * 16 * (uint64_t)a->n[i];
 }
 
+/* Counted as if all rows of the step counted; a span that a narrow job does not have leaves at once */
+void slide_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct slide_args *a = args;
+    for (uint32_t j = 0; j < a->n_job; j++) {
+        const struct slide_job *job = (const struct slide_job *)gpu_at_block(at, a->job) + j;
+        m->state += (job->live ? 3 : 2) * moves_words((uint64_t)job->past * job->width);
+    }
+}
+
 void argmax_part_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
 {
     const struct argmax_part_args *a = args;

@@ -151,6 +151,27 @@ void copy_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *
             memcpy(AT(uint8_t, a->to[i]) + 16 * (size_t)first, AT(const uint8_t, a->from[i]) + 16 * (size_t)first, 16 * (size_t)MIN(n, a->n[i] - first));
 }
 
+void slide_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct slide_args *a = args;
+    uint32_t count = *AT(const uint32_t, a->count);
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        const struct slide_job *job = AT(const struct slide_job, a->job) + item / a->spans;
+        uint32_t c = item % a->spans * SLIDE_SPAN, width = job->width;
+        size_t bytes = c < width ? MIN((uint32_t)SLIDE_SPAN, width - c) * sizeof(float) : 0;
+        float *window = AT(float, job->window), *live = AT(float, job->live);
+        for (uint32_t k = 0; k < job->past && bytes; k++) { /* row k becomes the one that lies count rows behind it */
+            uint32_t from = count + k;
+            const float *x = from >= job->past ? AT(const float, job->next) + (size_t)(from - job->past) * width : window + (size_t)from * width;
+            if (count)
+                memcpy(window + (size_t)k * width + c, x + c, bytes);
+            if (live)
+                memcpy(live + (size_t)k * width + c, x + c, bytes);
+        }
+    }
+}
+
 /* ---- arg-max ---- */
 
 static const struct argmax_best argmax_none = { ARGMAX_NONE, -INFINITY };

@@ -125,6 +125,8 @@ json_t *answer_json(const struct options *o, const model *m, const struct input 
     long_input_json(&in->fit, j);
     json_object_set_new(j, "prefill_s", json_real(a->prefill_s));
     json_object_set_new(j, "decode_s", json_real(a->decode_s));
+    if (o->draft != DRAFT_OFF)
+        json_object_set_new(j, "draft", drafts_json(&a->drafts));
     json_object_set_new(j, "stop", json_string(ending_name(a->ending)));
     json_object_set_new(j, "model", json_of(name, strlen(name)));
     if (o->sample.seed <= INT64_MAX)
@@ -132,6 +134,31 @@ json_t *answer_json(const struct options *o, const model *m, const struct input 
     else
         json_object_set_new(j, "seed", json_sprintf("%llu", (unsigned long long)o->sample.seed));
     return j;
+}
+
+json_t *drafts_json(const struct draft_stats *t)
+{
+    json_t *j = json_pack("{s:I,s:I,s:I,s:I,s:I}", "passes", (json_int_t)t->passes, "rounds", (json_int_t)t->rounds, "tokens", (json_int_t)t->tokens,
+                          "drafted", (json_int_t)t->drafted, "accepted", (json_int_t)t->accepted);
+    json_t *drafted = json_array(), *accepted = json_array();
+    for (size_t i = 0; i < DRAFT_MAX; i++) {
+        json_array_append_new(drafted, json_integer((json_int_t)t->drafted_at[i]));
+        json_array_append_new(accepted, json_integer((json_int_t)t->accepted_at[i]));
+    }
+    json_object_set_new(j, "head_drafted", json_integer((json_int_t)t->head_drafted));
+    json_object_set_new(j, "head_accepted", json_integer((json_int_t)t->head_accepted));
+    json_object_set_new(j, "drafted_at", drafted);
+    json_object_set_new(j, "accepted_at", accepted);
+    return j;
+}
+
+const char *drafts_text(const struct draft_stats *t, char *out, size_t cap)
+{
+    *out = 0;
+    if (t->drafted)
+        snprintf(out, cap, " · draft acceptance %.0f %% (%llu of %llu), %.2f tok a pass", 100 * (double)t->accepted / (double)t->drafted,
+                 (unsigned long long)t->accepted, (unsigned long long)t->drafted, (double)t->tokens / (double)t->passes);
+    return out;
 }
 
 /* Looks for the end of the thoughts in what came since the last call. */
@@ -249,6 +276,7 @@ status engine_answer(struct engine *en, const struct input *in, const struct wat
     en->unsaved.code = OK;
     if (o->save_state && !*o->stop)
         save_state(en, &in->prompt);
+    speculate_begin(&en->speculator, in->prompt.v, in->prompt.n);
 
     double t0 = console_now();
     while (!*o->stop) {
@@ -275,9 +303,11 @@ status engine_answer(struct engine *en, const struct input *in, const struct wat
             a->ending = STOP_CONTEXT;
             break;
         }
-        TRY(session_decode(en->s, id, e));
+        TRY(speculate_next(&en->speculator, id, o->n_predict - a->n_generated, e));
     }
     a->decode_s = console_now() - t0;
+    speculate_end(&en->speculator);
+    a->drafts = en->speculator.stats;
     TRY(detok_end(&d, &a->all, e));
     follow_thoughts(a);
     return w->token ? w->token(w->ctx, a, a->decode_s, e) : OK;
@@ -350,6 +380,7 @@ status engine_open(struct engine *en, const struct options *o, model *m, prefix_
     size_t n_vocab = model_shape(m)->n_vocab;
     *en = (struct engine){ .o = o, .m = m };
     TRY(session_open(&en->s, m, &p, o->mem_limit, e));
+    TRY(speculate_open(&en->speculator, en->s, o->draft, e));
     prefix_cache_bind(cache, m, &p);
     if (o->save_state || o->load_state) {
         TRY(state_files_open(&en->states, e));
@@ -371,6 +402,7 @@ void engine_close(struct engine *en)
     sampler_close(en->sampler);
     prefix_close(&en->prefix);
     state_files_close(&en->states);
+    speculate_close(&en->speculator);
     session_close(en->s);
     ids_free(&en->banned);
     *en = (struct engine){ 0 };

@@ -51,6 +51,7 @@ struct answer {
     size_t n_generated;
     size_t n_reused;       /* ids of the prompt that were not evaluated again */
     double prefill_s, decode_s;
+    struct draft_stats drafts;
     enum ending ending;
 };
 
@@ -59,6 +60,10 @@ struct str answer_text(const struct answer *a);
 /* Cut by -n or by the context. */
 static inline bool answer_is_cut(const struct answer *a) { return a->ending == STOP_LENGTH || a->ending == STOP_CONTEXT; }
 void answer_free(struct answer *a);
+/* What came of guesses, as an object. */
+json_t *drafts_json(const struct draft_stats *t);
+/* The same as the end of a timing line: " · draft acceptance 71 % (20 of 28), 2.3 tok a pass"; "" without guesses. */
+const char *drafts_text(const struct draft_stats *t, char *out, size_t cap);
 /* A JSON string of any bytes; what is not UTF-8 (a file name) becomes U+FFFD. */
 json_t *json_of(const char *p, size_t n);
 /* The answer as an object with what it took; NULL: no memory. */
@@ -80,6 +85,7 @@ struct engine {
     struct prefix prefix;
     struct state_files states; /* of --save-state and --load-state */
     struct err unsaved;        /* why the state of the last prompt was not saved; code OK: it was, or was not asked for */
+    struct speculator speculator;
     sampler *sampler;
     struct ids banned; /* --ignore-eos: the stop ids */
     uint32_t n_best;   /* how many of the largest logits the sampler needs; 0: all */

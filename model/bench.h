@@ -67,6 +67,7 @@ struct bench_test {
     struct session_params form;   /* without n_ctx */
     bool fill_random;             /* how the depth comes about, else by a prompt */
     uint64_t seed;                /* of random ids and of the fill */
+    int draft;                    /* DRAFT_AUTO, DRAFT_OFF, or how many */
     uint64_t n_depth, n_prompt, n_gen;
     size_t reps;
     const json_t *was;            /* --check: as recorded */
@@ -76,6 +77,7 @@ struct result {
     struct bench_test t;
     size_t n;
     double rate[MAX_SAMPLES];     /* tokens per second */
+    struct draft_stats drafts;    /* of the last run */
     double cold;                  /* of the first run after the page cache was dropped; 0: not asked for */
     struct readings readings;
 };
@@ -90,6 +92,7 @@ struct bench {
     size_t n_ctx;
     int32_t *ids;                 /* [n_ctx] depth, then prompt or generated ids */
     void *mark;                   /* of the depth */
+    struct speculator speculator;
     struct ids text;              /* -f */
     uint64_t text_hash;
     uint64_t identity, params, bytes; /* of the model */
@@ -101,7 +104,9 @@ struct bench {
     struct profile *profile;      /* NULL: none */
 };
 
-/* What a test is called: pp512, tg128, "pp512 @ d4096", "tg128 @ d4096 random" */
+/* Of --draft: "off", "auto", "3" */
+const char *draft_name(int draft);
+/* What a test is called: pp512, tg128, "pp512 @ d4096", "tg128 @ d4096 random", "tg128 draft auto" */
 void test_label(const struct bench_test *t, char out[64]);
 
 /* ---- results ---- */

@@ -91,6 +91,10 @@ static bool read_test(const json_t *j, struct bench_test *t)
         return false;
     t->n_threads = (uint32_t)threads;
     t->fill_random = fill && strcmp(fill, "random") == 0;
+    const char *draft = json_string_value(json_object_get(j, "draft"));
+    for (int i = DRAFT_AUTO; draft && i <= DRAFT_MAX; i++)
+        if (strcmp(draft, draft_name(i)) == 0)
+            t->draft = i;
     t->reps = json_array_size(samples);
     t->was = j;
     return true;

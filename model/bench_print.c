@@ -9,7 +9,15 @@ void test_label(const struct bench_test *t, char out[64])
 {
     int n = snprintf(out, 64, t->n_prompt ? "pp%" PRIu64 : "tg%" PRIu64, t->n_prompt ? t->n_prompt : t->n_gen);
     if (t->n_depth)
-        snprintf(out + n, 64 - (size_t)n, " @ d%" PRIu64 "%s", t->n_depth, t->fill_random ? " random" : "");
+        n += snprintf(out + n, 64 - (size_t)n, " @ d%" PRIu64 "%s", t->n_depth, t->fill_random ? " random" : "");
+    if (t->draft != DRAFT_OFF)
+        snprintf(out + n, 64 - (size_t)n, " draft %s", draft_name(t->draft));
+}
+
+const char *draft_name(int draft)
+{
+    static const char *const name[] = { "auto", "off", "1", "2", "3", "4", "5", "6", "7" };
+    return name[draft + 1];
 }
 
 /* ---- table ---- */
@@ -50,6 +58,9 @@ static void md_result(const struct bench *b, const struct result *r, const char 
     mean_dev(r->rate, r->n, &mean, &dev);
     snprintf(speed, sizeof speed, "%.2f ± %.2f", mean, dev);
     md_line(b, &r->t, test, speed);
+    if (r->drafts.rounds) /* of the last run */
+        console_note(b->o->con, "%s: %llu of %llu guesses accepted in %llu passes, %.2f tok a pass", test, (unsigned long long)r->drafts.accepted,
+                (unsigned long long)r->drafts.drafted, (unsigned long long)r->drafts.passes, (double)r->drafts.tokens / (double)r->drafts.passes);
     if (r->cold > 0) {
         snprintf(test, sizeof test, "%s cold%s", label, suffix);
         snprintf(speed, sizeof speed, "%.2f", r->cold);

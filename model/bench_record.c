@@ -154,6 +154,9 @@ json_t *result_json(const struct bench *b, const struct result *r)
     json_object_set_new(j, "pooled_max_tokens", json_integer(form->pooled_max_tokens));
     json_object_set_new(j, "fill", json_string(r->t.fill_random ? "random" : "prompt"));
     json_object_set_new(j, "seed", json_sprintf("%" PRIu64, r->t.seed));
+    json_object_set_new(j, "draft", json_string(draft_name(r->t.draft)));
+    if (r->drafts.passes)
+        json_object_set_new(j, "drafts", drafts_json(&r->drafts));
     json_object_set_new(j, "test", json_string(label));
     json_object_set_new(j, "test_time", json_string(when));
     put_samples(j, r);

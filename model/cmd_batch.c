@@ -39,6 +39,7 @@ struct batch {
     size_t n_evaluated, n_reused, n_generated;
     double t0, t_first; /* start of the command, and of the first answer */
     double prefill_s, decode_s;
+    struct draft_stats drafts;
     /* the input in work */
     size_t at, in_work_tok;
     double in_work_s;
@@ -195,17 +196,17 @@ static status on_token(void *ctx, const struct answer *a, double seconds, struct
 
 static void say_done(struct batch *b, size_t i, const struct answer *a)
 {
-    char left[64];
+    char left[64], drafts[96];
     size_t n = b->task[i].n_prompt;
-    console_note(b->o->con, "%zu/%zu %s: prefill %zu tok (%zu reused), %.1f tok/s · decode %zu tok, %.1f tok/s%s%s", i + 1, b->pile.n,
+    console_note(b->o->con, "%zu/%zu %s: prefill %zu tok (%zu reused), %.1f tok/s · decode %zu tok, %.1f tok/s%s%s%s", i + 1, b->pile.n,
                  b->pile.v[i].shown, n, a->n_reused, rate(n - a->n_reused, a->prefill_s), a->n_generated, rate(a->n_generated, a->decode_s),
-                 a->ending == STOP_LENGTH ? ", cut by -n" : a->ending == STOP_CONTEXT ? ", cut by the context" : "",
+                 drafts_text(&a->drafts, drafts, sizeof drafts), a->ending == STOP_LENGTH ? ", cut by -n" : a->ending == STOP_CONTEXT ? ", cut by the context" : "",
                  time_left(b, left, sizeof left));
 }
 
 static void say_end(struct batch *b)
 {
-    char t[32], text[256];
+    char t[32], text[256], drafts[96];
     int n = snprintf(text, sizeof text, "%zu of %zu inputs answered", b->n_done + b->n_skipped, b->pile.n);
     if (b->n_skipped)
         n += snprintf(text + n, sizeof text - (size_t)n, " (%zu of them before)", b->n_skipped);
@@ -216,9 +217,9 @@ static void say_end(struct batch *b)
     if (b->n_done == 0)
         console_note(b->o->con, "%s", text);
     else
-        console_note(b->o->con, "%s; %s · prefill %zu tok (%zu more reused), %.1f tok/s · decode %zu tok, %.1f tok/s", text,
+        console_note(b->o->con, "%s; %s · prefill %zu tok (%zu more reused), %.1f tok/s · decode %zu tok, %.1f tok/s%s", text,
                  duration(t, sizeof t, console_now() - b->t0), b->n_evaluated, b->n_reused, rate(b->n_evaluated, b->prefill_s), b->n_generated,
-                 rate(b->n_generated, b->decode_s));
+                 rate(b->n_generated, b->decode_s), drafts_text(&b->drafts, drafts, sizeof drafts));
 }
 
 /* ---- one input ends ---- */
@@ -364,6 +365,7 @@ static status answer_one(struct batch *b, size_t i, struct err *e)
         b->n_generated += a.n_generated;
         b->prefill_s += a.prefill_s;
         b->decode_s += a.decode_s;
+        drafts_add(&b->drafts, &a.drafts);
         s = write_answer(b, i, &in, &a, e);
         if (s == OK) {
             b->task[i].state = DONE;

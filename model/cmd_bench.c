@@ -30,8 +30,9 @@ static status run_from_here(struct bench *b, const struct bench_test *t, double 
         TRY(session_flush(b->s, NULL, NULL, e));
     }
     for (uint64_t i = 0; i < t->n_gen; i++)
-        TRY(session_decode(b->s, ids[t->n_prompt + i], e));
+        TRY(speculate_next(&b->speculator, ids[t->n_prompt + i], t->n_gen - 1 - i, e));
     *seconds = console_now() - t0;
+    speculate_end(&b->speculator);
     TRY(session_fetch_logits(b->s, e));
     return model_check_logits(b->m, session_logits(b->s), e);
 }
@@ -40,6 +41,7 @@ static status run_from_here(struct bench *b, const struct bench_test *t, double 
 static status run_once(struct bench *b, const struct bench_test *t, double *seconds, struct err *e)
 {
     TRY(session_return(b->s, b->mark, e));
+    speculate_begin(&b->speculator, b->ids, t->n_depth + t->n_prompt);
     return run_from_here(b, t, seconds, e);
 }
 
@@ -47,6 +49,7 @@ static status run_once(struct bench *b, const struct bench_test *t, double *seco
 
 static void leave_depth(struct bench *b)
 {
+    speculate_close(&b->speculator);
     session_close(b->s);
     free(b->ids);
     free(b->mark);
@@ -147,6 +150,7 @@ static status enter_depth(struct bench *b, const struct bench_test *t, size_t n_
     struct session_params p = t->form;
     p.n_ctx = n_ctx;
     TRY(session_open(&b->s, b->m, &p, b->o->mem_limit, e));
+    TRY(speculate_open(&b->speculator, b->s, t->draft, e));
     session_device_memory(b->s, &b->memory);
     session_want(b->s, 1); /* greedy, as an answer is by default */
     b->n_ctx = n_ctx;
@@ -160,7 +164,7 @@ static status enter_depth(struct bench *b, const struct bench_test *t, size_t n_
 static bool same_session(const struct bench_test *a, const struct bench_test *b)
 {
     const struct session_params *p = &a->form, *q = &b->form;
-    return a->n_threads == b->n_threads && a->fill_random == b->fill_random && a->seed == b->seed && p->n_ubatch == q->n_ubatch && p->kv == q->kv &&
+    return a->n_threads == b->n_threads && a->fill_random == b->fill_random && a->seed == b->seed && a->draft == b->draft && p->n_ubatch == q->n_ubatch && p->kv == q->kv &&
            p->precise == q->precise && p->no_gather == q->no_gather && p->no_union == q->no_union && p->no_pooled_cache == q->no_pooled_cache &&
            p->pooled_max_tokens == q->pooled_max_tokens;
 }
@@ -223,6 +227,7 @@ static status timed(struct bench *b, struct result *r, struct err *e)
     double seconds;
     TRY(run_once(b, &r->t, &seconds, e));
     r->rate[r->n++] = rate_of(&r->t, seconds);
+    r->drafts = r->t.draft == DRAFT_OFF ? (struct draft_stats){ 0 } : b->speculator.stats;
     readings_add(&r->readings);
     return OK;
 }
@@ -233,6 +238,7 @@ static status profile_test(struct bench *b, const struct result *r, struct err *
     char label[64];
     double seconds;
     profile_restart(b->profile);
+    speculate_begin(&b->speculator, b->ids, r->t.n_depth + r->t.n_prompt);
     TRY(session_return(b->s, b->mark, e)); /* which chooses among the logits anew: no call of the test */
     TRY(session_profile(b->s, profile_call, b->profile, e));
     status s = run_from_here(b, &r->t, &seconds, e);
@@ -284,7 +290,7 @@ static size_t list_tests(const struct options *o, struct bench_test *list)
                     for (size_t i = 0; i < o->b_prompt.n + o->b_gen.n; i++) {
                         bool gen = i >= o->b_prompt.n;
                         struct bench_test x = { .n_threads = (uint32_t)o->b_threads.v[t], .form = session_params_of(o, 0), .seed = o->sample.seed,
-                                                .fill_random = o->b_fill == FILL_RANDOM, .n_depth = o->b_depth.v[d], .reps = o->b_reps };
+                                                .draft = o->draft, .fill_random = o->b_fill == FILL_RANDOM, .n_depth = o->b_depth.v[d], .reps = o->b_reps };
                         x.form.n_ubatch = (uint32_t)o->b_ubatch.v[u];
                         x.form.kv = (enum kv_type)o->b_kv.v[k];
                         *(gen ? &x.n_gen : &x.n_prompt) = gen ? o->b_gen.v[i - o->b_prompt.n] : o->b_prompt.v[i];

@@ -194,7 +194,7 @@ static int eval_golden(const struct options *o, model *m)
     size_t n_compared = 0;
     for (size_t i = 0; i < o->n_golden && !*o->stop; i++) {
         bool held = false;
-        status s = (ends_with(o->golden[i], ".layers") ? eval_layers : eval_gold)(o, m, o->golden[i], &held, &e);
+        status s = (ends_with(o->golden[i], ".layers") ? eval_layers : ends_with(o->golden[i], ".mtp") ? eval_head : eval_gold)(o, m, o->golden[i], &held, &e);
         n_compared += s == OK;
         if (s != OK)
             code = worse(code, eval_complain(o, &e));

@@ -209,14 +209,15 @@ static void print_timing(struct run *r, const struct input *in, const struct ans
 {
     const struct options *o = r->o;
     bool named = o->n_files > 1;
-    char reused[40] = "";
+    char reused[40] = "", drafts[96];
     if (a->n_reused)
         snprintf(reused, sizeof reused, " (%zu reused)", a->n_reused);
     if (answer_is_cut(a))
         console_note(o->con, "hayate: %s: answer cut by %s after %zu tokens", document_name(in->path), a->ending == STOP_LENGTH ? "-n" : "the context",
                      a->n_generated);
-    console_note(o->con, "%s%sprefill %zu tok%s, %.1f tok/s · decode %zu tok, %.1f tok/s", named ? document_name(in->path) : "", named ? ": " : "",
-                 in->prompt.n, reused, rate(in->prompt.n - a->n_reused, a->prefill_s), a->n_generated, rate(a->n_generated, a->decode_s));
+    console_note(o->con, "%s%sprefill %zu tok%s, %.1f tok/s · decode %zu tok, %.1f tok/s%s", named ? document_name(in->path) : "", named ? ": " : "",
+                 in->prompt.n, reused, rate(in->prompt.n - a->n_reused, a->prefill_s), a->n_generated, rate(a->n_generated, a->decode_s),
+                 drafts_text(&a->drafts, drafts, sizeof drafts));
 }
 
 /* False when going on makes no sense: stdout is gone. */

@@ -38,6 +38,8 @@ status eval_put_json(json_t *j, struct err *e);
 /* Says e and returns its exit code. */
 int eval_complain(const struct options *o, const struct err *e);
 
+/* One file of golden values of the draft head; *held: within tolerance. ERR_FORMAT, ERR_UNSUPPORTED, ERR_IO. */
+status eval_head(const struct options *o, model *m, const char *path, bool *held, struct err *e);
 int eval_ppl(const struct options *o, model *m);
 /* The same model on another backend, or another model: --compare. */
 int eval_compare(const struct options *o, model *m);

@@ -17,7 +17,7 @@ _Static_assert(QSA_ROPE_MAX >= MAX_HEAD_DIM, "rotated dims");
 /* ---- recording ---- */
 
 /* Few generated rows on a device: fused calls. Prompt rows never take them, so that a prompt is the same however it is cut. */
-static bool fused(const struct forward *f, enum gdn_phase phase) { return f->device && phase == GDN_DECODE; }
+static bool fused(const struct forward *f, enum gdn_phase phase) { return f->device && phase != GDN_PREFILL; }
 
 /* The mixer in two calls; what is pending goes in on the way */
 static void mix_fused(struct gpu_cmd *c, struct forward *f, const struct hc_layer *h, uint32_t n_tok)
@@ -68,18 +68,20 @@ void forward_settle(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
 }
 
 /* R += PLE(R, n-grams) (spec 2.5) */
-static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
+static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok, enum gdn_phase phase)
 {
     const struct shape *s = f->shape;
     uint32_t width = s->n_stream * s->n_embd;
+    const struct verify_rows *kept = phase == GDN_VERIFY ? &f->verify.rows[s->n_layer] : NULL;
+    gpu_addr z = kept ? kept->next : f->ple_s.z, window = kept ? kept->window : f->ple_s.window;
     forward_settle(c, f, n_tok);
     c->part = "ngram";
     gpu_matmul(c, f->ple_in, 2, f->ngram_at, s->ple_head * s->ple_row, n_tok);
     CALL(c, model_kernels, K_ple_gate, n_tok * s->n_stream, struct ple_gate_args, .residual = f->residual, .key = f->ple_s.key, .value = f->ple_s.value,
-         .norm_key = f->ple_s.norm_key, .norm_query = f->ple_s.norm_query, .norm_conv = f->ple_s.norm_conv, .gv = f->ple_s.gv, .z = f->ple_s.z,
+         .norm_key = f->ple_s.norm_key, .norm_query = f->ple_s.norm_query, .norm_conv = f->ple_s.norm_conv, .gv = f->ple_s.gv, .z = z,
          .n_stream = s->n_stream, .n_embd = s->n_embd, .eps = s->eps);
-    CALL(c, model_kernels, K_ple_conv, width, struct ple_conv_args, .z = f->ple_s.z, .gv = f->ple_s.gv, .conv = f->ple_s.conv,
-         .window = f->ple_s.window, .residual = f->residual, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = n_tok);
+    CALL(c, model_kernels, K_ple_conv, width, struct ple_conv_args, .z = z, .gv = f->ple_s.gv, .conv = f->ple_s.conv,
+         .window = window, .residual = f->residual, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = n_tok);
 }
 
 /* The experts of a few rows, or of any number where nothing groups them: each (row, slot) by itself */
@@ -183,9 +185,11 @@ void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n
 {
     const struct forward_layer *l = &f->layer[il];
     if ((int32_t)il == f->shape->ple_layer)
-        ple(c, f, n_tok);
+        ple(c, f, n_tok, phase);
     mix(c, f, &l->hc_attn, 0, n_tok, phase);
-    if (f->shape->is_qsa[il])
+    if (phase == GDN_VERIFY)
+        forward_verify_layer(c, f, il, n_tok);
+    else if (f->shape->is_qsa[il])
         qsa_record(c, &l->qsa, &f->qsa_s, &f->qsa, f->step_at, f->u, n_tok);
     else
         gdn_record(c, &l->gdn, &f->gdn_s, &f->gdn, f->u, n_tok, phase);
@@ -193,6 +197,11 @@ void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n
     mix(c, f, &l->hc_ffn, 0, n_tok, phase);
     moe(c, f, l, n_tok);
     f->pending = true;
+}
+
+void forward_mix_attn(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase)
+{
+    mix(c, f, &f->layer[il].hc_attn, 0, n_tok, phase);
 }
 
 void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t n_row, enum gdn_phase phase)
@@ -272,7 +281,7 @@ void forward_init(struct forward *f, const struct shape *s, const struct weights
                                 .idx_head = s->idx_head, .idx_dim = s->idx_dim, .budget = s->idx_budget / QSA_RATIO, .form = form };
     /* All-row logits go through the head in strips of about 16 MB */
     size_t strip = ((size_t)16 << 20) / ((size_t)s->n_vocab * sizeof(float));
-    f->max_logits = (uint32_t)MAX((size_t)1, MIN(strip, (size_t)MIN(max_tok, 64u)));
+    f->max_logits = (uint32_t)MAX((size_t)DECODE_ROWS, MIN(strip, (size_t)MIN(max_tok, 64u)));
 }
 
 status forward_check_device(const struct shape *s, struct err *e)
@@ -318,7 +327,7 @@ void forward_place(struct forward *f, struct forward_memory *m, const struct lay
     f->logits = FLOATS((size_t)f->max_logits * s->n_vocab);
     size_t spans = (s->n_vocab + TOP_SPAN - 1) / TOP_SPAN; /* of the vocabulary, then of what these leave */
     for (int i = 0; i < 2; i++, spans = (spans * TOP_MAX + TOP_SPAN - 1) / TOP_SPAN)
-        f->parts[i] = ADDR(arena_take(a, spans * TOP_MAX, sizeof(struct argmax_best)));
+        f->parts[i] = ADDR(arena_take(a, DECODE_ROWS * spans * TOP_MAX, sizeof(struct argmax_best)));
     /* The parts of a layer are never alive together: their scratch lies in the same place. */
     size_t base = a->used, end = base;
     gdn_scratch_take(&f->gdn_s, a, &f->gdn, n);

@@ -17,6 +17,13 @@ struct layer_state {
 
 enum { DECODE_ROWS = 8 }; /* rows of a decode step, at most */
 
+/* What the host writes for every step. */
+struct forward_step {
+    struct gpu_step step;
+    uint32_t fold;        /* rows of the last verify step that count */
+    uint32_t reserved[3];
+};
+
 /* A hyper-connection module, ready to record. */
 struct hc_layer {
     gpu_addr norm;
@@ -33,6 +40,23 @@ struct forward_layer {
     struct moe_block moe;
     struct matmul_job moe_in[4]; /* router, shared gate, shared up, shared scalar */
     struct matmul_job shared_down; /* on a device, many rows */
+};
+
+/* Rows that may be taken back (forward_verify.c). Of one layer, or of the n-gram path, what a step keeps of them; and second windows for rows that move
+ * theirs whether they count or not. */
+struct verify_rows {
+    struct gdn_rows gdn;
+    gpu_addr next;   /* [DECODE_ROWS, ..] f32: index keys; of the n-gram path what its convolution reads */
+    gpu_addr window; /* as the one of the layer */
+};
+struct forward_verify {
+    struct verify_layer {
+        struct gdn_layer gdn; /* as in struct forward_layer, but what has to be kept goes to verify_rows */
+        struct qsa_layer qsa;
+    } *layer;                 /* [n_layer]; NULL: the session takes nothing back */
+    struct slide_job *slide;  /* [n_slide] */
+    uint32_t n_slide, slide_spans;
+    const struct verify_rows *rows; /* [n_layer + 1], the last of the n-gram path */
 };
 
 struct forward {
@@ -55,8 +79,9 @@ struct forward {
     struct gpu_mat *token_embd;
     /* SHARED memory: what the host writes for every step. A device copies it to the places *_at first. */
     struct gpu_step *step;
-    gpu_addr step_at, ids_at, rope_at, ngram_at, shared_delta;
-    gpu_addr best_at;    /* [TOP_MAX] struct argmax_best, SHARED too: what forward_choose finds */
+    uint32_t *fold;
+    gpu_addr step_at, fold_at, ids_at, rope_at, ngram_at, shared_delta;
+    gpu_addr best_at;    /* [DECODE_ROWS * TOP_MAX] struct argmax_best, SHARED too: what forward_choose finds */
     int32_t *ids;        /* [max_tok] */
     float *rope;         /* [3 + max_tok, rope_dim] */
     float *inv_freq;     /* [rope_dim / 2] inverse frequencies of the rope table */
@@ -86,6 +111,7 @@ struct forward {
         gpu_addr key, value, gv, z, window; /* window is session state */
         gpu_addr norm_key, norm_query, norm_conv, conv;
     } ple_s;
+    struct forward_verify verify;
 };
 
 /* Dimensions and limits; before forward_place. */
@@ -123,12 +149,29 @@ void forward_fetch_ids(struct gpu_cmd *c, const struct forward *f, uint32_t n_to
 void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok);
 /* One layer: the residual goes in and comes out; the last block's y may stay pending. */
 void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase);
+/* u = mix(R) before the attention of a layer, alone. */
+void forward_mix_attn(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok, enum gdn_phase phase);
 /* What is pending goes into the residual. */
 void forward_settle(struct gpu_cmd *c, struct forward *f, uint32_t n_tok);
 /* Final mixer and output head of rows row0 .. row0 + n_row - 1 into logits (n_row <= max_logits). Something may be pending only when these are
  * the rows of the step. */
 void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t n_row, enum gdn_phase phase);
-/* The n_best (1 .. TOP_MAX) largest of the logits in row 0 to best_at, as struct top_args defines them. */
-void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_best);
+/* The n_best (1 .. TOP_MAX) largest of the logits in each of the rows 0 .. n_row - 1 (n_row <= DECODE_ROWS) to best_at [n_row, n_best], as struct top_args
+ * defines them. */
+void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_row, uint32_t n_best);
+
+/* ---- rows that may be taken back: forward_verify.c ---- */
+
+/* What a session keeps of the rows of a verify step: rows [n_layer + 1]. May only count. */
+void forward_take_rows(const struct forward *f, struct arena *a, struct verify_rows *rows);
+/* After forward_place: takes the blocks of verify steps and, when there is memory, builds them. */
+void forward_place_verify(struct forward *f, struct forward_memory *m, const struct verify_rows *rows);
+/* A verify step is recorded like a decode step of n_tok rows (2 .. DECODE_ROWS) in phase GDN_VERIFY, with forward_slide behind forward_embed. The *fold
+ * first rows of the verify step before go into the recurrent state, the new ones do not. K/V and pooled keys are written by position. */
+void forward_slide(struct gpu_cmd *c, const struct forward *f);
+/* The GDN or QSA layer of a verify step: y of u. */
+void forward_verify_layer(struct gpu_cmd *c, const struct forward *f, uint32_t il, uint32_t n_tok);
+/* The *fold first rows of the last verify step go into the recurrent state, and that is all. */
+void forward_fold(struct gpu_cmd *c, struct forward *f);
 
 #endif

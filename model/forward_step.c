@@ -16,17 +16,23 @@ void forward_place_step(struct forward *f, struct forward_memory *m)
 {
     const struct shape *s = f->shape;
     size_t n = f->max_tok, rope = (3 + n) * s->rope_dim, ngram = n * s->ple_head * s->ple_row;
-    f->step = arena_take(&m->shared, 1, sizeof *f->step);
+    struct forward_step *step = arena_take(&m->shared, 1, sizeof *step);
     f->ids = arena_take(&m->shared, n, sizeof *f->ids);
     f->rope = arena_take(&m->shared, rope, sizeof(float));
     f->ngram = arena_take(&m->shared, ngram, sizeof(float));
-    f->best_at = ADDR(arena_take(&m->shared, TOP_MAX, sizeof(struct argmax_best))) + m->shared_delta;
+    f->best_at = ADDR(arena_take(&m->shared, (size_t)DECODE_ROWS * TOP_MAX, sizeof(struct argmax_best))) + m->shared_delta;
     f->inv_freq = arena_take(&m->blocks, s->rope_dim / 2, sizeof(float));
-    f->step_at = ADDR(f->step), f->ids_at = ADDR(f->ids), f->rope_at = ADDR(f->rope), f->ngram_at = ADDR(f->ngram);
+    if (step) {
+        f->step = &step->step;
+        f->fold = &step->fold;
+    }
+    f->step_at = ADDR(step), f->ids_at = ADDR(f->ids), f->rope_at = ADDR(f->rope), f->ngram_at = ADDR(f->ngram);
+    f->fold_at = f->step_at + offsetof(struct forward_step, fold);
     f->shared_delta = m->shared_delta;
     if (!f->device)
         return;
-    f->step_at = ADDR(arena_take(&m->scratch, 1, sizeof *f->step));
+    f->step_at = ADDR(arena_take(&m->scratch, 1, sizeof *step));
+    f->fold_at = f->step_at + offsetof(struct forward_step, fold);
     f->ids_at = ADDR(arena_take(&m->scratch, n, sizeof *f->ids));
     f->rope_at = ADDR(arena_take(&m->scratch, rope, sizeof(float)));
     f->ngram_at = ADDR(arena_take(&m->scratch, ngram, sizeof(float)));
@@ -82,7 +88,7 @@ static void fetch(struct gpu_cmd *c, const struct forward *f, const void *const 
 void forward_fetch_ids(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
 {
     if (f->device)
-        fetch(c, f, (const void *[]){ f->step, f->ids }, (gpu_addr[]){ f->step_at, f->ids_at }, (size_t[]){ sizeof *f->step, n_tok * sizeof *f->ids });
+        fetch(c, f, (const void *[]){ f->step, f->ids }, (gpu_addr[]){ f->step_at, f->ids_at }, (size_t[]){ sizeof(struct forward_step), n_tok * sizeof *f->ids });
 }
 
 void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
@@ -96,20 +102,20 @@ void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n
 
 /* ---- to the host ---- */
 
-void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_best)
+void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_row, uint32_t n_best)
 {
     uint32_t n = f->shape->n_vocab, spans = (n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
     c->part = "head";
     if (n_best == 1) { /* the same choice by fewer steps */
-        CALL(c, gpu_kernels, K_argmax_part, spans, struct argmax_part_args, .x = f->logits, .part = f->parts[0], .n = n, .stride = n);
-        CALL(c, gpu_kernels, K_argmax, 1, struct argmax_args, .part = f->parts[0], .best = f->best_at, .n_part = spans);
+        CALL(c, gpu_kernels, K_argmax_part, n_row * spans, struct argmax_part_args, .x = f->logits, .part = f->parts[0], .n = n, .stride = n);
+        CALL(c, gpu_kernels, K_argmax, n_row, struct argmax_args, .part = f->parts[0], .best = f->best_at, .n_part = spans);
         return;
     }
     struct top_args a = { .from = f->logits, .n = n, .stride = n, .k = n_best };
     for (uint32_t level = 0;; level++) {
         spans = (a.n + TOP_SPAN - 1) / TOP_SPAN;
         a.to = spans == 1 ? f->best_at : f->parts[level % 2];
-        gpu_record(c, &gpu_kernels, level ? K_top : K_top_part, &a, sizeof a, spans);
+        gpu_record(c, &gpu_kernels, level ? K_top : K_top_part, &a, sizeof a, n_row * spans);
         if (spans == 1)
             return;
         a.from = a.to;

@@ -47,6 +47,9 @@ struct session_params {
     bool no_union;      /* each row of a prompt reads its own blocks */
     bool no_pooled_cache; /* every step computes all pooled keys again from raw keys, which are kept for that */
     uint32_t pooled_max_tokens; /* the same for steps of more rows than this; 0: never */
+    bool verify;        /* session_verify will be used: memory for its rows */
+    bool head;          /* and so will the draft head, if the model has one that the backend can run */
+    bool draft_dense;   /* its attention sees all positions */
 };
 /* "f16", "f32" or "q8_0": the type that K and V are kept in */
 const char *kv_type_name(const struct session_params *p);
@@ -132,6 +135,35 @@ status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, st
 /* For measuring: takes s to n_past positions (not below where it stands) whose K, V and pooled keys are random numbers of the size real ones have, a
  * function of the seed; recurrent state and windows stay what they are. The logits are those of before. ERR_USAGE: beyond the context. */
 status session_fill(session *s, size_t n_past, uint64_t seed, struct err *e);
+/* ---- guesses, and the way back ---- */
+
+/* One generated id and n - 1 guesses of what follows it, in one step: each row has the bits that session_decode gives it. The position is then behind
+ * ids[0]; the other rows lie ahead of it, as long as no other step, mark or state is asked for. n = 1 .. SESSION_VERIFY_MAX; flushes first.
+ * ERR_USAGE as session_decode; all n positions must fit the context. Needs session_params.verify. */
+enum { SESSION_VERIFY_MAX = 8 };
+status session_verify(session *s, const int32_t *ids, uint32_t n, struct err *e);
+/* If the next row ahead was computed for this id, the position moves behind it, as session_decode would have done; else nothing changes. */
+bool session_follow(session *s, int32_t id);
+size_t session_ahead(const session *s); /* rows ahead of the position */
+/* Back to a position n_past that rows of the last session_verify led to: as if the later ones had never been. ERR_USAGE for any other. */
+status session_rewind(session *s, size_t n_past, struct err *e);
+
+/* The draft head, where session_params.head found one. */
+struct guess {
+    int32_t id;
+    float lead; /* of its logit over the next best */
+};
+bool session_has_head(const session *s);
+/* Whether it has seen the last position: not at once after a mark or a state, or while it rests. */
+bool session_can_guess(const session *s);
+/* What the head guesses to follow: i = 0: after id, which the sampler chose and which is not in the timeline yet; i = 1, 2, ..: after the guess before.
+ * session_guess_end ends a row of them. The timeline stays where it is. */
+status session_guess(session *s, int32_t id, uint32_t i, struct guess *out, struct err *e);
+status session_guess_end(session *s, struct err *e);
+/* While it rests the head costs nothing, and misses what goes by. */
+void session_rest_head(session *s, bool rests);
+/* From here on prompts run the whole head over every position and hand its logits to fn: those of row p are about position p + 2. ERR_UNSUPPORTED. */
+status session_score_head(session *s, session_rows_fn fn, void *ctx, struct err *e);
 
 /* ---- what a step consists of ---- */
 

@@ -23,6 +23,7 @@ const char *const option_group_name[N_GROUP] = { "Model", "What to do", "Input",
 #define ANY (~0u)
 #define AT(field) offsetof(struct options, field)
 #define BIG 2147483647.0
+#define DRAFT_CHOICES "off auto 1 2 3 4 5 6 7"
 
 #define IGNORED(n, a) { .names = n, .arg = a, .commands = ENGINE, .group = G_HIDDEN, .kind = NOTHING }
 #define NOT_YET(n, a, c) { .names = n, .arg = a, .commands = c, .group = G_HIDDEN, .kind = LATER }
@@ -156,7 +157,12 @@ const struct option_row option_rows[] = {
     { "--load", "MODE", ENGINE, G_SPEED, CHOICE, AT(load), .choices = "direct mmap", .later = "copy", .def = "direct",
       .help = "how weights for a GPU are read: direct, which leaves the page cache alone, or mmap, through it; the CPU uses them where they are mapped" },
     { "--no-graph", NULL, ENGINE | ON(SELFTEST), G_SPEED, FLAG, AT(no_graph), .help = "hip: launch every call by itself instead of replaying a graph" },
-    { "--draft", "off", ENGINE, G_SPEED, CHOICE, .choices = "off", .later = "*", .def = "off", .help = "drafts from the model's draft head: off" },
+    { "--draft", "N|auto|off", ASK | ON(INFO), G_SPEED, CHOICE, AT(draft), .choices = DRAFT_CHOICES, .def = "auto",
+      .help = "guess the next N tokens (1 to 7) from the text so far and check them in one step; auto: as many as pay. The answer is the same" },
+    { "--draft", "N|auto|off", ON(BENCH), G_SPEED, CHOICE, AT(draft), .choices = DRAFT_CHOICES, .def = "off",
+      .help = "generate with guesses, as run does; the text of the test is what they are checked against" },
+    { "--draft-dense", NULL, ENGINE, G_SPEED, FLAG, AT(draft_dense), .help = "attention of the draft head over all positions, for comparison" },
+    { "--draft", "off", ON(EVAL), G_HIDDEN, CHOICE, .choices = "off", .later = "*" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl json csv", .later = "sql", .def = "md",
       .help = "md, csv, json or jsonl; the last two with all samples and the record of machine, build and model" },
@@ -198,7 +204,6 @@ const struct option_row option_rows[] = {
     NOT_YET("-md --model-draft", "FILE", ANY),
     NOT_YET("--spec-type", "TYPE", ANY),
     NOT_YET("--spec-draft-n-max", "N", ANY),
-    NOT_YET("--draft-dense", NULL, ANY),
     NOT_YET("--no-block-topk", NULL, ANY),
     NOT_YET("--no-fuse", NULL, ANY),
     NOT_YET("--profile", NULL, ~(ON(BENCH) | ON(RUN))),
@@ -534,6 +539,8 @@ static status take(struct parser *p, const struct option_row *r, const char *nam
             o->b_fill = choice ? FILL_RANDOM : FILL_PROMPT;
         else if (r->at == AT(load))
             o->load = (enum load)choice;
+        else if (r->at == AT(draft))
+            o->draft = choice == 0 ? DRAFT_OFF : choice == 1 ? DRAFT_AUTO : choice - 1;
         else if (r->at == AT(b_out))
             *(int *)at = choice; /* in the order of choices */
         return OK; /* the others have one value that does anything */
@@ -781,6 +788,7 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
     enum command c = argc > 1 ? find_command(argv[1]) : N_COMMAND;
     bool given = c != N_COMMAND;
     o->command = given ? c : CMD_RUN;
+    o->draft = o->command == CMD_BENCH || o->command == CMD_EVAL ? DRAFT_OFF : DRAFT_AUTO;
     if (option_commands[o->command].later)
         return fail(e, ERR_UNSUPPORTED, "%s: not in this version", argv[1]);
     if (o->command == CMD_HELP) {

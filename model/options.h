@@ -9,6 +9,7 @@
 #include "model/model.h"
 #include "model/sample.h"
 #include "model/shard.h"
+#include "model/speculate.h"
 
 #include <signal.h>
 
@@ -59,6 +60,8 @@ struct options {
     uint32_t device;             /* of the backend */
     enum load load;
     bool no_graph;               /* hip: launch call by call */
+    bool draft_dense;            /* attention of the draft head sees all positions */
+    int draft;                   /* DRAFT_AUTO, DRAFT_OFF, or how many ids are guessed at once */
     struct sample_params sample;
     bool json;
     bool quiet;

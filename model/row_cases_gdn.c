@@ -20,45 +20,79 @@ static void conv(struct row_case *c)
     float *window = case_f32(c, "window", BUF_INOUT, (size_t)(taps - 1) * b->width), *out = case_f32(c, "out", BUF_OUT, (size_t)n_tok * b->width);
     b->conv = ADDR(case_f32(c, "conv", BUF_IN, (size_t)b->width * taps));
     b->window = ADDR(window);
-    struct gdn_conv_args a = { .block = ADDR(b), .raw = ADDR(case_f32(c, "raw", BUF_IN, (size_t)n_tok * b->width)), .out = ADDR(out), .n_tok = n_tok };
+    struct gdn_conv_args a = { .block = ADDR(b), .raw = ADDR(case_f32(c, "raw", BUF_IN, (size_t)n_tok * b->width)), .out = ADDR(out), .n_tok = n_tok,
+                               .stay = case_rnd(c, 4) == 0 };
     /* taps products of at most 1; the slope of silu is below 1.1 */
     case_tolerance(c, out, 1.1 * SUM_ABS(taps, 1) * taps, SIGMOID_REL(taps));
-    case_shape(c, "n_tok %u, width %u, taps %u", n_tok, b->width, taps);
+    case_shape(c, "n_tok %u, width %u, taps %u%s", n_tok, b->width, taps, a.stay ? ", stays" : "");
     case_call(c, &a, sizeof a, b->width);
 }
 
 /* Outputs are normalised and states stay near 1, so errors count against 1. q . S and k . S are sums of dim terms. Each token multiplies the state by
  * exp(-x), x up to 2.2, whose error is EXP_REL(2.2), about 15 U, and adds a rounding or two: 20 U a token if nothing decayed. The output is
  * divided by its root mean square and multiplied by a gain and a gate of at most 1, after which it can reach sqrt(dim). */
-static void mix(struct row_case *c)
+static struct gdn_mix_args rows(struct row_case *c, uint32_t n_tok, double more)
 {
-    static const uint32_t len[] = { 1, 2, 3, 5, 63, 64, 65, 130 };
-    uint32_t n_tok = len[c->round % COUNT_OF(len)], n_k = 1 + case_some(c, 2), n_v = n_k * (1 + case_some(c, 3));
+    uint32_t n_k = 1 + case_some(c, 2), n_v = n_k * (1 + case_some(c, 3));
     uint32_t dim = c->round % 3 == 0 ? 128 : c->round % 3 == 1 ? 32 : 16 + 8 * case_rnd(c, 10);
-    size_t n_out = (size_t)n_tok * n_v * dim;
+    size_t n_out = MAX((size_t)n_tok, (size_t)1) * n_v * dim, n_head = MAX(n_tok, 1u) * (size_t)n_v;
     struct gdn_block *b = block(c, n_k, n_v, dim, 4);
-    float *a = case_f32(c, "a", BUF_IN, n_v), *beta = case_f32(c, "beta", BUF_IN, (size_t)n_tok * n_v), *gate = case_f32(c, "gate", BUF_IN, n_out);
+    float *a = case_f32(c, "a", BUF_IN, n_v), *beta = case_f32(c, "beta", BUF_IN, n_head), *gate = case_f32(c, "gate", BUF_IN, n_out);
     float *state = case_f32(c, "state", BUF_INOUT, (size_t)n_v * dim * dim), *out = case_f32(c, "out", BUF_OUT, n_out);
     for (uint32_t h = 0; h < n_v; h++)
         a[h] = -fabsf(a[h]) - 0.01f;
-    for (size_t i = 0; i < (size_t)n_tok * n_v; i++)
+    for (size_t i = 0; i < n_head; i++)
         beta[i] = 0.5f + 0.5f * beta[i];
     b->a = ADDR(a);
     b->dt = ADDR(case_f32(c, "dt", BUF_IN, n_v));
     b->norm = ADDR(case_f32(c, "norm", BUF_IN, dim));
     b->state = ADDR(state);
-    struct gdn_mix_args m = { .block = ADDR(b), .qkv = ADDR(case_f32(c, "qkv", BUF_IN, (size_t)n_tok * b->width)), .gate = ADDR(gate), .beta = ADDR(beta),
-                              .alpha = ADDR(case_f32(c, "alpha", BUF_IN, (size_t)n_tok * n_v)), .out = ADDR(out), .n_tok = n_tok };
-    double tol = SUM_ABS(dim, 1) + 20 * U * n_tok;
+    struct gdn_mix_args m = { .block = ADDR(b), .qkv = ADDR(case_f32(c, "qkv", BUF_IN, MAX(n_tok, 1u) * (size_t)b->width)), .gate = ADDR(gate),
+                              .beta = ADDR(beta), .alpha = ADDR(case_f32(c, "alpha", BUF_IN, n_head)), .out = ADDR(out), .n_tok = n_tok };
+    double tol = more * (SUM_ABS(dim, 1) + 20 * U * n_tok);
     case_tolerance(c, state, tol, 0);
     case_tolerance(c, out, tol, RMS_REL(dim));
     case_shape(c, "n_tok %u, n_k %u, n_v %u, dim %u", n_tok, n_k, n_v, dim);
-    case_call(c, &m, sizeof m, n_v);
+    return m;
+}
+
+static void mix(struct row_case *c)
+{
+    static const uint32_t len[] = { 1, 2, 3, 5, 63, 64, 65, 130 };
+    struct gdn_mix_args m = rows(c, len[c->round % COUNT_OF(len)], 1);
+    case_call(c, &m, sizeof m, ((const struct gdn_block *)(uintptr_t)m.block)->n_v);
+}
+
+/* Folded rows make the state up to three times as large; what is folded are records of 8 rows, keys of length 1 and decays as live rows have them. */
+static void verify(struct row_case *c)
+{
+    enum { ROWS = 8 };
+    static const uint32_t len[] = { 1, 2, 0, 3, 8, 5, 4, 7, 6 };
+    uint32_t n_tok = len[c->round % COUNT_OF(len)], *fold = case_u32(c, "fold", BUF_IN, 1);
+    struct gdn_verify_args v = { .mix = rows(c, n_tok, 3), .fold = ADDR(fold) };
+    const struct gdn_block *b = (const struct gdn_block *)(uintptr_t)v.mix.block;
+    size_t n = (size_t)ROWS * b->n_v * b->dim;
+    float *k = case_f32(c, "k", BUF_INOUT, n), *del = case_f32(c, "del", BUF_INOUT, n), *decay = case_f32(c, "decay", BUF_INOUT, (size_t)ROWS * b->n_v);
+    *fold = case_rnd(c, 3) ? case_rnd(c, ROWS + 1) : 0;
+    for (size_t i = 0; i < n; i++)
+        k[i] *= 1.7f / sqrtf((float)b->dim);
+    for (size_t i = 0; i < (size_t)ROWS * b->n_v; i++)
+        decay[i] = 0.55f + 0.45f * decay[i];
+    v.k = ADDR(k);
+    v.del = ADDR(del);
+    v.decay = ADDR(decay);
+    double tol = 3 * (SUM_ABS(b->dim, 1) + 20 * U * n_tok);
+    case_tolerance(c, k, 0, 0.5 * SUM_REL(b->dim) + RSQRT_REL + DIV_REL + 2 * U);
+    case_tolerance(c, del, tol, 0);
+    case_tolerance(c, decay, 0, 2 * EXP_REL(2.2));
+    case_shape(c, "fold %u, n_tok %u, n_k %u, n_v %u, dim %u", *fold, n_tok, b->n_k, b->n_v, b->dim);
+    case_call(c, &v, sizeof v, b->n_v);
 }
 
 const struct row_cases gdn_cases[] = {
     { .ref = gdn_conv_ref, .build = conv },
     { .ref = gdn_step_ref, .build = mix },
     { .ref = gdn_chunk_ref, .build = mix },
+    { .ref = gdn_verify_ref, .build = verify },
     { 0 },
 };

@@ -169,6 +169,26 @@ static void copy(struct row_case *c)
     case_call(c, &a, sizeof a, (uint32_t)size_up(longest, COPY_GRAIN));
 }
 
+/* Up to three windows, some with a second place; moved by less and by more than they hold */
+static void slide(struct row_case *c)
+{
+    static const char *const name[3][3] = { { "window 0", "next 0", "live 0" }, { "window 1", "next 1", "live 1" }, { "window 2", "next 2", "live 2" } };
+    uint32_t n_job = 1 + case_rnd(c, 3), spans = 0, *count = case_u32(c, "count", BUF_IN, 1);
+    struct slide_job *job = case_struct(c, "jobs", n_job * sizeof *job);
+    *count = c->round % 4 ? case_rnd(c, 9) : 0;
+    for (uint32_t i = 0; i < n_job; i++) {
+        uint32_t width = case_size(c, i, SLIDE_SPAN, 1, 1000), past = 1 + case_rnd(c, 9);
+        job[i] = (struct slide_job){ .window = ADDR(case_f32(c, name[i][0], BUF_INOUT, (size_t)past * width)),
+                                     .next = ADDR(case_f32(c, name[i][1], BUF_IN, 8 * (size_t)width)), .width = width, .past = past };
+        if (case_rnd(c, 2))
+            job[i].live = ADDR(case_f32(c, name[i][2], BUF_OUT, (size_t)past * width));
+        spans = MAX(spans, (width + SLIDE_SPAN - 1) / SLIDE_SPAN);
+    }
+    struct slide_args a = { .job = ADDR(job), .count = ADDR(count), .n_job = n_job, .spans = spans };
+    case_shape(c, "%u windows by %u rows, first of %u x %u", n_job, *count, job[0].past, job[0].width);
+    case_call(c, &a, sizeof a, n_job * spans);
+}
+
 static void argmax_part(struct row_case *c)
 {
     uint32_t n_row = 1 + case_rnd(c, 3), n = case_size(c, 0, ARGMAX_SPAN, 1, 3 * ARGMAX_SPAN), stride = n + case_rnd(c, 5), n_part = (n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
@@ -252,6 +272,7 @@ const struct row_cases gpu_cases[] = {
     { .ref = gemm_ref, .build = gemm },
     { .ref = matmul_ref, .build = matmul },
     { .ref = copy_ref, .build = copy },
+    { .ref = slide_ref, .build = slide },
     { .ref = argmax_part_ref, .build = argmax_part },
     { .ref = argmax_ref, .build = argmax },
     { .ref = top_part_ref, .build = top_part },

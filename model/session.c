@@ -27,6 +27,12 @@ static status open_memory(session *s, const struct session_sizes *z, struct err 
     s->work = pages_alloc(z->thread_bytes);
     s->work_bytes = z->thread_bytes;
     s->logits = z->logits ? pages_alloc(z->logits) : NULL;
+    if (s->p.verify) {
+        TRY(gpu_alloc(m->gpu, &s->rows, z->rows.used, GPU_MEM_DEVICE, "rows of drafts", e));
+        s->verify_rows = calloc(m->shape.n_layer + (size_t)1, sizeof *s->verify_rows);
+        if (!s->verify_rows)
+            return fail(e, ERR_NOMEM, "session");
+    }
     if (!s->state || !s->kv || !s->work || !s->host_blocks || (z->logits && !s->logits))
         return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
     session_forward(&s->f, m, &s->p);
@@ -45,6 +51,11 @@ static status open_memory(session *s, const struct session_sizes *z, struct err 
     mem.shared_delta = s->shared.addr - ADDR(s->shared.host);
     mem.scratch = arena_in(&s->scratch);
     forward_place(&s->f, &mem, s->state, s->ple_window);
+    if (s->p.verify) {
+        struct arena rows = arena_in(&s->rows);
+        forward_take_rows(&s->f, &rows, s->verify_rows);
+        forward_place_verify(&s->f, &mem, s->verify_rows);
+    }
     if (on_device(m))
         TRY(gpu_write(m->gpu, s->blocks.addr, s->host_blocks, s->blocks.bytes, e));
     if (!z->logits)
@@ -52,7 +63,7 @@ static status open_memory(session *s, const struct session_sizes *z, struct err 
     return OK;
 }
 
-static status open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e)
+status session_open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e)
 {
     TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)n_calls, s->work, forward_thread_floats(&s->f), e));
     c->block_delta = s->blocks.addr - ADDR(s->host_blocks);
@@ -77,11 +88,15 @@ status session_open(session **out, model *m, const struct session_params *p, siz
     s->m = m;
     s->p = *p;
     TRY_OR(out, st, open_memory(s, z, e));
-    TRY_OR(out, st, open_list(s, &s->prefill, z->calls, e));
-    TRY_OR(out, st, open_list(s, &s->decode[0], z->calls, e));
-    TRY_OR(out, st, open_list(s, &s->decode[1], z->calls, e));
-    TRY_OR(out, st, open_list(s, &s->head, HEAD_CALLS, e));
-    TRY_OR(out, st, open_list(s, &s->choose, CHOOSE_CALLS, e));
+    TRY_OR(out, st, session_open_list(s, &s->prefill, z->calls, e));
+    TRY_OR(out, st, session_open_list(s, &s->decode[0], z->calls, e));
+    TRY_OR(out, st, session_open_list(s, &s->decode[1], z->calls, e));
+    TRY_OR(out, st, session_open_list(s, &s->head, HEAD_CALLS, e));
+    TRY_OR(out, st, session_open_list(s, &s->choose, CHOOSE_CALLS, e));
+    if (p->verify)
+        TRY_OR(out, st, session_open_verify(s, e));
+    if (p->head && draft_exists(m))
+        TRY_OR(out, st, draft_open(&s->draft, m, p, e));
     TRY_OR(out, st, session_reset(s, e));
     *out = s;
     free(z);
@@ -101,6 +116,8 @@ void session_close(session *s)
     gpu_cmd_close(&s->decode[1]);
     gpu_cmd_close(&s->head);
     gpu_cmd_close(&s->choose);
+    session_close_verify(s);
+    draft_close(s->draft);
     if (on_device(s->m) && s->logits)
         pages_free(s->logits, (size_t)s->f.max_logits * s->m->shape.n_vocab * sizeof(float));
     pages_free(s->work, s->work_bytes);
@@ -135,16 +152,21 @@ status session_reset(session *s, struct err *e)
         s->past[k] = s->m->shape.ple_eos; /* before the sequence there is end-of-text (spec 2.2) */
     s->n_past = 0;
     s->n_pending = 0;
+    s->n_rows = 0;
+    s->unfed = false;
     s->have_logits = false;
+    if (s->draft)
+        draft_reset(s->draft);
     return gpu_clear(s->m->gpu, s->recurrent.addr, s->recurrent.bytes, e);
 }
 
-/* Logits of the last head to where the host reads them */
-static status fetch_logits(session *s, uint32_t n_row, struct err *e)
+/* Logits of rows row0 .. of the last head to where the host reads them */
+static status fetch_logits(session *s, uint32_t row0, uint32_t n_row, struct err *e)
 {
+    size_t row = s->m->shape.n_vocab;
     if (!on_device(s->m))
         return OK;
-    return gpu_read(s->m->gpu, s->logits, s->f.logits, (size_t)n_row * s->m->shape.n_vocab * sizeof(float), e);
+    return gpu_read(s->m->gpu, s->logits + row0 * row, s->f.logits + row0 * row * sizeof(float), n_row * row * sizeof(float), e);
 }
 
 static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, bool decode, double start, const double *seconds, session_call_fn fn, void *ctx)
@@ -159,7 +181,7 @@ static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, b
 }
 
 /* Runs one list of a step to its end, under the clock when that is wanted */
-static status run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+status session_run(session *s, struct gpu_cmd *c, bool decode, struct err *e)
 {
     if (!s->on_call)
         return gpu_submit(s->m->gpu, c, e);
@@ -171,9 +193,9 @@ static status run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e
 }
 
 /* The same, but without waiting for its end where no clock runs; the next list of the session waits for it */
-static status start_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+status session_start(session *s, struct gpu_cmd *c, bool decode, struct err *e)
 {
-    return s->on_call ? run_list(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
+    return s->on_call ? session_run(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
 }
 
 /* Head of rows row0 .. of the last step; n_row <= max_logits */
@@ -185,31 +207,34 @@ static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
         s->head_rows = n_row;
         s->head_row0 = row0;
     }
-    return run_list(s, &s->head, false, e);
+    return session_run(s, &s->head, false, e);
 }
 
-/* What a list with head, and forward_choose if that is wanted, has left for the host */
-static status take_results(session *s, struct err *e)
+status session_take_results(session *s, uint32_t n_row, struct err *e)
 {
-    struct argmax_best best[SESSION_BEST_MAX];
+    struct argmax_best best[DECODE_ROWS * SESSION_BEST_MAX];
+    s->row = 0;
     s->have_logits = true;
     s->logits_here = s->n_best == 0 || !on_device(s->m);
-    s->n_found = 0;
+    memset(s->n_found, 0, sizeof s->n_found);
     if (s->n_best == 0)
-        return fetch_logits(s, 1, e);
-    TRY(gpu_read(s->m->gpu, best, s->f.best_at, s->n_best * sizeof *best, e));
-    for (uint32_t i = 0; i < s->n_best; i++)
-        if (best[i].id < s->m->shape.n_vocab)
-            s->best[s->n_found++] = (struct candidate){ (int32_t)best[i].id, best[i].value };
+        return fetch_logits(s, 0, n_row, e);
+    TRY(gpu_read(s->m->gpu, best, s->f.best_at, (size_t)n_row * s->n_best * sizeof *best, e));
+    for (uint32_t r = 0; r < n_row; r++)
+        for (uint32_t i = 0; i < s->n_best; i++) {
+            const struct argmax_best *b = &best[r * s->n_best + i];
+            if (b->id < s->m->shape.n_vocab)
+                s->best[r][s->n_found[r]++] = (struct candidate){ (int32_t)b->id, b->value };
+        }
     return OK;
 }
 
 status session_choose(session *s, struct err *e)
 {
     if (s->n_best && !s->choose.n)
-        forward_choose(&s->choose, &s->f, s->n_best);
-    TRY(run_list(s, &s->choose, false, e));
-    return take_results(s, e);
+        forward_choose(&s->choose, &s->f, 1, s->n_best);
+    TRY(session_run(s, &s->choose, false, e));
+    return session_take_results(s, 1, e);
 }
 
 void session_want(session *s, uint32_t n_best)
@@ -219,18 +244,19 @@ void session_want(session *s, uint32_t n_best)
     gpu_cmd_reset(&s->decode[0]);
     gpu_cmd_reset(&s->decode[1]);
     gpu_cmd_reset(&s->choose);
+    session_forget_verify(s);
 }
 
 const struct candidate *session_best(const session *s, size_t *n)
 {
-    *n = s->n_found;
-    return s->best;
+    *n = s->n_found[s->row];
+    return s->best[s->row];
 }
 
 status session_fetch_logits(session *s, struct err *e)
 {
     if (s->have_logits && !s->logits_here)
-        TRY(fetch_logits(s, 1, e));
+        TRY(fetch_logits(s, s->row, 1, e));
     s->logits_here = true;
     return OK;
 }
@@ -277,10 +303,10 @@ static void record_decode(session *s)
         forward_layer(il < n_first ? first : rest, &s->f, il, 1, GDN_DECODE);
     forward_head(rest, &s->f, 0, 1, GDN_DECODE);
     if (s->n_best)
-        forward_choose(rest, &s->f, s->n_best);
+        forward_choose(rest, &s->f, 1, s->n_best);
 }
 
-static status check_room(const session *s, const int32_t *ids, size_t n, struct err *e)
+status session_check_room(const session *s, const int32_t *ids, size_t n, struct err *e)
 {
     if (n > s->p.n_ctx - session_n_past(s))
         return fail(e, ERR_USAGE, "context is full: %zu positions and %zu more, expected at most %zu", session_n_past(s), n, s->p.n_ctx);
@@ -293,6 +319,8 @@ static status check_room(const session *s, const int32_t *ids, size_t n, struct 
 /* One prefill step of n rows, n <= ubatch, starting at a group boundary of the segment */
 static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_rows_fn on_rows, void *ctx, struct err *e)
 {
+    TRY(session_feed_head(s, e));
+    TRY(session_settle(s, e));
     forward_begin(&s->f, ids, n, s->n_past);
     forward_gather(&s->f, s->past);
     if (s->tap) {
@@ -301,16 +329,18 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
     } else {
         if (s->prefill_rows != n)
             record_prefill(s, n);
-        TRY(run_list(s, &s->prefill, false, e));
+        TRY(session_run(s, &s->prefill, false, e));
     }
     ngram_advance(&s->m->shape, s->past, ids, n);
     size_t pos = s->n_past;
     s->n_past += n;
+    s->row = 0;
     s->have_logits = false;
+    TRY(session_feed_prompt(s, ids, n, e));
     for (uint32_t row0 = 0; on_rows && row0 < n; row0 += s->f.max_logits) {
         uint32_t n_row = MIN(s->f.max_logits, n - row0);
         TRY(head(s, row0, n_row, e));
-        TRY(fetch_logits(s, n_row, e));
+        TRY(fetch_logits(s, 0, n_row, e));
         TRY(on_rows(ctx, pos + row0, n_row, s->logits, e));
     }
     return OK;
@@ -318,7 +348,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
 
 status session_prefill(session *s, const int32_t *ids, size_t n, session_rows_fn on_rows, void *ctx, struct err *e)
 {
-    TRY(check_room(s, ids, n, e));
+    TRY(session_check_room(s, ids, n, e));
     while (n) {
         if (s->n_pending == 0 && n >= GDN_CHUNK) { /* whole groups straight from the caller */
             uint32_t k = (uint32_t)MIN(n / GDN_CHUNK * GDN_CHUNK, (size_t)s->f.max_tok);
@@ -356,7 +386,9 @@ status session_flush(session *s, session_rows_fn on_rows, void *ctx, struct err 
 status session_decode(session *s, int32_t id, struct err *e)
 {
     TRY(session_flush(s, NULL, NULL, e));
-    TRY(check_room(s, &id, 1, e));
+    TRY(session_check_room(s, &id, 1, e));
+    TRY(session_feed_head(s, e));
+    TRY(session_settle(s, e));
     forward_begin(&s->f, &id, 1, s->n_past);
     if (s->tap) {
         forward_gather(&s->f, s->past);
@@ -369,20 +401,22 @@ status session_decode(session *s, int32_t id, struct err *e)
     } else {
         if (!s->decode[1].n) /* recorded once, replayed for every token */
             record_decode(s);
-        TRY(start_list(s, &s->decode[0], true, e));
+        TRY(session_start(s, &s->decode[0], true, e));
         forward_gather(&s->f, s->past);
-        TRY(run_list(s, &s->decode[1], true, e));
-        TRY(take_results(s, e));
+        TRY(session_run(s, &s->decode[1], true, e));
+        TRY(session_take_results(s, 1, e));
     }
     ngram_advance(&s->m->shape, s->past, &id, 1);
     s->n_past++;
+    s->row_ids[0] = id;
+    s->unfed = s->draft != NULL;
     return OK;
 }
 
 const float *session_logits(const session *s)
 {
     assert(s->logits_here || !s->have_logits);
-    return s->logits;
+    return s->logits + (size_t)s->row * s->m->shape.n_vocab;
 }
 
 size_t session_n_past(const session *s) { return s->n_past + s->n_pending; }

@@ -1,7 +1,8 @@
-/* session_impl.h - what session.c, session_plan.c, session_state.c and session_fill.c share. */
+/* session_impl.h - what session.c, session_plan.c, session_state.c, session_fill.c and session_verify.c share. */
 #ifndef HAYATE_MODEL_SESSION_IMPL_H
 #define HAYATE_MODEL_SESSION_IMPL_H
 
+#include "model/draft.h"
 #include "model/forward.h"
 #include "model/model_impl.h"
 
@@ -14,6 +15,8 @@ struct session {
     /* recurrent: what a mark copies. kv: one per layer, indexed by position, so going back needs no copy. scratch: dead between steps.
      * shared: what the host writes for every step. blocks: layer blocks, here and where kernels read them. */
     struct gpu_mem recurrent, *kv, scratch, shared, blocks; /* kv [n_layer] */
+    struct gpu_mem rows;       /* of verify steps: see struct verify_rows */
+    struct verify_rows *verify_rows; /* [n_layer + 1] */
     void *host_blocks;
     float *logits;             /* [max_logits, n_vocab] on the host; on the cpu the very memory that the head writes */
     float *work;               /* cpu: working memory of the threads */
@@ -28,11 +31,18 @@ struct session {
     size_t n_past;             /* positions in the caches */
     int32_t pending[GDN_CHUNK];
     uint32_t n_pending;        /* prompt ids that wait for a whole group */
-    bool have_logits;          /* row 0 of f.logits is that of the last position */
+    bool have_logits;          /* row `row` of f.logits is that of the last position */
     bool logits_here;          /* and logits holds it too */
     uint32_t n_best;           /* what is wanted of it: all, or so many of the largest */
-    uint32_t n_found;
-    struct candidate best[SESSION_BEST_MAX];
+    uint32_t row;              /* of the step that the last position is: 0 except after session_verify */
+    uint32_t n_found[DECODE_ROWS];
+    struct candidate best[DECODE_ROWS][SESSION_BEST_MAX];
+    /* The last verify step, until the next step begins: n_rows rows (0: none), of which 0 .. row count */
+    struct gpu_cmd verify[DECODE_ROWS + 1][2], fold; /* by number of rows */
+    uint32_t n_rows;
+    int32_t row_ids[DECODE_ROWS], row_past[MAX_NGRAM]; /* its ids (of any step without prompt), and the history before them */
+    draft *draft;              /* the draft head; NULL: none */
+    bool unfed, draft_rests;   /* the rows 0 .. row of the last decode or verify step have not been shown to it; it does not want to see them */
     float *tap;
     session_call_fn on_call;   /* of session_profile; NULL: off */
     void *on_call_ctx;
@@ -44,11 +54,14 @@ static inline bool on_device(const struct model *m) { return gpu_backend_of(m->g
 /* Everything that is known before allocating. (session_plan.c) */
 struct session_sizes {
     struct arena recurrent;
+    struct arena rows;
     struct forward_memory m;
     size_t kv, thread_bytes, calls, logits;
     struct forward f;
 };
 void session_size(struct session_sizes *z, const struct model *m, const struct session_params *p);
+/* QSA_KV_*: the type of the K/V cache that p asks for. */
+uint32_t session_kv_type(const struct session_params *p);
 /* Dimensions and limits of f, as p asks for them. */
 void session_forward(struct forward *f, const struct model *m, const struct session_params *p);
 /* The layout of the recurrent state, and of the caches of layer il; counts when the arenas have no memory. */
@@ -58,6 +71,28 @@ void session_place_kv(const struct model *m, const struct session_params *p, str
 /* Whether the backend can do what p asks for (ERR_UNSUPPORTED), and whether it fits into mem_limit bytes, 0: free memory (ERR_NOMEM, with what would). A
  * limit is for all that the plan says, free memory for what is still to be taken. */
 status session_check_plan(const struct model *m, const struct session_params *p, size_t mem_limit, struct err *e);
+
+/* Runs one list of a step to its end, under the clock when that is wanted; or starts it, and the next list waits for it. decode: for the profile. */
+status session_run(session *s, struct gpu_cmd *c, bool decode, struct err *e);
+status session_start(session *s, struct gpu_cmd *c, bool decode, struct err *e);
+/* A list with room for n_calls, for layers of this session. */
+status session_open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e);
+/* ERR_USAGE when the context has no room for n more positions, or an id is none. */
+status session_check_room(const session *s, const int32_t *ids, size_t n, struct err *e);
+/* What a list with head, and forward_choose if that is wanted, has left for the host, of n_row rows; row 0 is that of the last position. */
+status session_take_results(session *s, uint32_t n_row, struct err *e);
+
+/* session_draft.c: shows the head what it has not seen of the last step, before another one takes its place; and the rows of a prompt. */
+status session_feed_head(session *s, struct err *e);
+status session_feed_prompt(session *s, const int32_t *ids, uint32_t n, struct err *e);
+
+/* session_verify.c: lists of verify steps, how many calls they hold, and what empties them. */
+size_t session_verify_calls(const struct forward *f);
+status session_open_verify(session *s, struct err *e);
+void session_close_verify(session *s);
+void session_forget_verify(session *s);
+/* What counts of the last verify step goes into the state, so that any step may follow. */
+status session_settle(session *s, struct err *e);
 
 /* The best of the logits in row 0 of f.logits, which no step has left there. */
 status session_choose(session *s, struct err *e);

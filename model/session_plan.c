@@ -43,12 +43,12 @@ void session_place_kv(const model *m, const struct session_params *p, struct are
         state->raw = ADDR(arena_take(kv, qsa_raw_bytes(&f->qsa, p->n_ctx), 1));
 }
 
-/* The type of the K/V cache, and how a layer computes */
-static uint32_t kv_type_of(const struct session_params *p)
+uint32_t session_kv_type(const struct session_params *p)
 {
     static const uint32_t type[] = { [KV_F16] = QSA_KV_F16, [KV_F32] = QSA_KV_F32, [KV_Q8_0] = QSA_KV_Q8_0 };
     return p->precise ? QSA_KV_F32 : type[p->kv];
 }
+/* How a layer computes */
 static struct qsa_form form_of(const struct session_params *p)
 {
     return (struct qsa_form){ .no_gather = p->no_gather, .no_union = p->no_union, .keep_raw = p->no_pooled_cache || p->pooled_max_tokens,
@@ -58,12 +58,12 @@ static struct qsa_form form_of(const struct session_params *p)
 const char *kv_type_name(const struct session_params *p)
 {
     static const char *const name[] = { [QSA_KV_F16] = "f16", [QSA_KV_F32] = "f32", [QSA_KV_Q8_0] = "q8_0" };
-    return name[kv_type_of(p)];
+    return name[session_kv_type(p)];
 }
 
 void session_forward(struct forward *f, const model *m, const struct session_params *p)
 {
-    forward_init(f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), kv_type_of(p), form_of(p), on_device(m), on_matrix(m, p));
+    forward_init(f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), session_kv_type(p), form_of(p), on_device(m), on_matrix(m, p));
 }
 
 void session_size(struct session_sizes *z, const model *m, const struct session_params *p)
@@ -80,6 +80,11 @@ void session_size(struct session_sizes *z, const model *m, const struct session_
             z->kv = SIZE_MAX;
     }
     forward_place(&z->f, &z->m, NULL, 0);
+    if (p->verify) {
+        struct verify_rows rows[MAX_LAYER + 1];
+        forward_take_rows(&z->f, &z->rows, rows);
+        forward_place_verify(&z->f, &z->m, NULL);
+    }
     z->thread_bytes = 0;
     if (!on_device(m) && !size_mul(forward_thread_floats(&z->f) * sizeof(float), model_threads(m), &z->thread_bytes))
         z->thread_bytes = SIZE_MAX;
@@ -110,6 +115,8 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
         plan_add(plan, "session: raw index keys", raw, "%u layers x %zu positions x %u, f32", n_pooled, p->n_ctx, s->idx_dim);
     plan_add(plan, "session: GDN state", gdn, "%u layers x %u heads x %u x %u, f32", s->n_gdn, s->gdn_v_head, s->gdn_dim, s->gdn_dim);
     plan_add(plan, "session: windows", z.recurrent.used - gdn, "short convolutions, n-gram path, index keys of the open block");
+    if (p->verify)
+        plan_add(plan, "session: rows of drafts", z.rows.used, "what %u rows of a step add to the state, until they are known to count", DECODE_ROWS);
     plan_add(plan, "session: scratch", z.m.scratch.used, "ubatch %u", z.f.max_tok);
     plan_add(plan, "session: step", z.m.shared.used, "ids, rope table, n-gram rows");
     plan_add(plan, "session: layer blocks", z.m.blocks.used, "addresses and sizes that kernels read");
@@ -121,8 +128,10 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
     if (!on_device(m))
         plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
-    plan_add(plan, "session: call lists", (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS) * sizeof(struct gpu_call), "prompt and two halves of a step: %zu calls each",
-             z.calls);
+    if (p->head && draft_exists(m))
+        draft_plan(m, p, plan);
+    plan_add(plan, "session: call lists", (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS + (p->verify ? session_verify_calls(&z.f) : 0)) * sizeof(struct gpu_call),
+             "prompt and two halves of a step: %zu calls each%s", z.calls, p->verify ? ", and the same for 2 to 8 rows" : "");
 }
 
 /* Memory that can be had without pushing others out: MemAvailable, or what a control group leaves. */
@@ -174,7 +183,7 @@ static status check_device(const model *m, const struct session_params *p, struc
     const char *what = form.no_gather                 ? "--no-gather"
                        : p->no_pooled_cache           ? "--no-pooled-cache"
                        : form.keep_raw                ? "--pooled-max-tokens"
-                       : kv_type_of(p) == QSA_KV_Q8_0 ? "--kv q8_0"
+                       : session_kv_type(p) == QSA_KV_Q8_0 ? "--kv q8_0"
                                                       : NULL;
     return on_device(m) && what ? fail(e, ERR_UNSUPPORTED, "%s: found backend %s, in this version only the cpu can do this", what, model_backend(m)) : OK;
 }

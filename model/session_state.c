@@ -17,6 +17,11 @@ static status restore_logits(session *s, bool have_logits, struct err *e)
 {
     s->have_logits = have_logits;
     s->logits_here = true;
+    s->row = 0;
+    s->n_rows = 0;
+    s->unfed = false;
+    if (s->draft)
+        draft_truncate(s->draft, s->n_past ? s->n_past - 1 : 0);
     if (!have_logits || s->n_best == 0)
         return OK;
     if (on_device(s->m))
@@ -33,6 +38,7 @@ size_t session_mark_bytes(const session *s)
 status session_mark(session *s, void *mark, struct err *e)
 {
     TRY(session_flush(s, NULL, NULL, e));
+    TRY(session_settle(s, e));
     TRY(session_fetch_logits(s, e));
     uint8_t *p = mark;
     struct mark_head h = { .n_past = s->n_past, .have_logits = s->have_logits };
@@ -72,7 +78,7 @@ static status each_piece(session *s, size_t n_past, piece_fn fn, void *ctx, stru
     size_t head_bytes = qsa_cap_blocks(n_past) * tile, head_stride = s->f.cap_blocks * tile;
     size_t pooled_bytes = n_past / QSA_BLOCK * sh->idx_dim * sizeof(float);
     TRY(fn(ctx, s->past, 0, sizeof s->past, e));
-    TRY(fn(ctx, s->logits, 0, (size_t)sh->n_vocab * sizeof(float), e));
+    TRY(fn(ctx, s->logits + (size_t)s->row * sh->n_vocab, 0, (size_t)sh->n_vocab * sizeof(float), e));
     TRY(fn(ctx, NULL, s->recurrent.addr, s->recurrent.bytes, e));
     for (uint32_t il = 0; il < sh->n_layer; il++) {
         const struct layer_state *st = &s->state[il];
@@ -129,6 +135,7 @@ size_t session_state_bytes(session *s, size_t n_past)
 status session_save(session *s, session_put_fn put, void *ctx, struct err *e)
 {
     TRY(session_flush(s, NULL, NULL, e));
+    TRY(session_settle(s, e));
     assert(s->have_logits);
     TRY(session_fetch_logits(s, e));
     return each_piece(s, s->n_past, move_piece, &(struct moving){ .gpu = s->m->gpu, .put = put, .ctx = ctx }, e);

@@ -159,6 +159,12 @@ static void attend(struct gpu_cmd *c, const struct qsa_block *b, const struct qs
         gpu_record(c, &qsa_kernels, K_qsa_attend, &a, sizeof a, n_tok * b->n_kv);
 }
 
+static void prep(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok, gpu_addr count)
+{
+    CALL(c, qsa_kernels, K_qsa_prep, n_tok + (b->budget ? n_tok / QSA_BLOCK + 1 : 0), struct qsa_prep_args, .block = block, .step = step, .qg = s->qg,
+         .k = s->k, .v = s->v, .iq = s->iq, .ik = s->ik, .count = count);
+}
+
 void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
                 uint32_t n_tok)
 {
@@ -167,8 +173,7 @@ void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
     c->part = "qsa.attend"; /* with all products of the layer, those of the indexer too: they share a call */
     gpu_matmul(c, l->in, b->budget ? 5 : 3, u, d->n_embd, n_tok);
     bool spans = by_spans(c, b, n_tok);
-    CALL(c, qsa_kernels, K_qsa_prep, n_tok + (b->budget ? n_tok / QSA_BLOCK + 1 : 0), struct qsa_prep_args, .block = block, .step = step, .qg = s->qg,
-         .k = s->k, .v = s->v, .iq = s->iq, .ik = s->ik, .count = spans ? s->count : 0);
+    prep(c, b, s, block, step, n_tok, spans ? s->count : 0);
     c->part = "qsa.index";
     if (b->budget)
         pool_again(c, l, s, &d->form, block, step, n_tok);
@@ -179,4 +184,12 @@ void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
     c->part = "qsa.attend";
     attend(c, b, s, &d->form, block, step, n_tok);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_head * d->dim, n_tok);
+}
+
+void qsa_record_keys(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
+                     uint32_t n_tok)
+{
+    gpu_addr block = gpu_block(c, &l->block);
+    gpu_matmul(c, l->in, l->block.budget ? 3 : 2, u, d->n_embd, n_tok);
+    prep(c, &l->block, s, block, step, n_tok, 0);
 }

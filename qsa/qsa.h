@@ -95,6 +95,11 @@ struct qsa_layer {
 void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
                 uint32_t n_tok);
 
+/* Only what n_tok rows leave in the caches. l is a copy of a layer with k, v and, with an indexer, index k in in[0 .. 2], and with block.n_head =
+ * block.idx_head = 0. */
+void qsa_record_keys(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
+                     uint32_t n_tok);
+
 /* The min(budget, n) largest of scores[n] as ascending indices in out; among equals the lower index. Scores are >= 0 and not NaN.
  * Returns how many. The one implementation of the block top-k. */
 uint32_t qsa_top_blocks(const float *scores, uint32_t n, uint32_t budget, uint32_t *out);

@@ -110,6 +110,9 @@ refuse 'json without ledger' 2 'info: --json belongs to --ledger' info --json
 refuse 'compare with nothing' 2 'eval: --compare belongs to --ppl' eval --golden f --compare cpu
 refuse 'compare with no file' 1 'no-such-model: ' eval -q --ids tests/golden/q.en48.gold --compare no-such-model
 refuse 'split of one' 2 'split: found 1 files' split a.gguf
+refuse 'too many guesses' 2 "--draft: found '8', expected off or auto or 1" --draft 8 "$page"
+refuse 'no guesses' 2 "--draft: found '0'" --draft 0 "$page"
+refuse 'guesses in eval' 2 "--draft auto: not in this version" eval --draft auto --ppl f
 refuse 'help of nothing' 2 "help: no command 'nothing'" help nothing
 refuse 'empty argument' 2 '-m: found an empty name' -m '' "$page"
 
@@ -124,10 +127,6 @@ while read -r words; do
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
 --parallel 2
---draft 4
---draft auto
---draft=2
---draft-dense
 -md draft.gguf
 --model-draft draft.gguf
 --load copy
@@ -138,7 +137,6 @@ batch --profile
 --reasoning-budget 0
 bench --kernels
 bench -o sql
-bench --draft 3
 LATER
 
 # --- help and version ---

@@ -6,7 +6,10 @@ hayate=$1 backend=${2:-cpu}
 shift $(($# > 1 ? 2 : 1))
 fail=0
 run() { # model, stem of the set, cases
-    local model=$1 stem=$2 files=("$2".*.gold "$2".*.layers)
+    local model=$1 stem=$2 files=("$2".*.gold "$2".*.layers) f
+    for f in "$2".*.mtp; do # of the draft head, which only the cpu runs
+        [ ! -e "$f" ] || [ "$backend" != cpu ] || files+=("$f")
+    done
     shift 2
     [ $# = 0 ] || files=("${@/%/.gold}") && [ $# = 0 ] || files=("${files[@]/#/$stem.}")
     "$hayate" eval -q --backend "$backend" -m "$model" --precise --golden "${files[@]}" || fail=1

@@ -1,0 +1,40 @@
+/* draft.h - the draft (MTP) head: a block behind the trunk that guesses the token after the next. Mathematics: spec page "model" section 7.
+ *
+ * A pair is the trunk's wide residual R_p of a position and the id at p + 1; the head has K/V and index keys of its own, one per pair. Pairs of known ids
+ * only leave their keys there (draft_feed); a guess runs the whole block, and its own residual is the hidden input of the next guess. The block attends
+ * as the trunk's layers do, with their budget. What the head says decides what is tried, never what is answered. */
+#ifndef HAYATE_MODEL_DRAFT_H
+#define HAYATE_MODEL_DRAFT_H
+
+#include "model/forward.h"
+#include "model/model_impl.h"
+
+typedef struct draft draft;
+
+/* Whether the model has a head that its backend can run. */
+bool draft_exists(const model *m);
+/* Adds its lines to a plan. */
+void draft_plan(const model *m, const struct session_params *p, struct plan *plan);
+status draft_open(draft **out, model *m, const struct session_params *p, struct err *e);
+void draft_close(draft *d); /* accepts NULL */
+/* Forgets all pairs, or all but the first n_pair and the residual that waits for its id. */
+void draft_reset(draft *d);
+void draft_truncate(draft *d, size_t n_pair);
+
+/* The trunk goes on without the head, which misses what follows: the next pair is the next one fed. */
+void draft_skip(draft *d);
+
+/* The trunk has run ids [n], and rows [n, n_stream, n_embd] are their residuals: leaves the keys of the pairs that are complete now. */
+status draft_feed(draft *d, gpu_addr rows, const int32_t *ids, uint32_t n, struct err *e);
+
+/* Whether the last residual is there, so that draft_first may follow. */
+bool draft_waits(const draft *d);
+/* The id that follows the last one fed is known to be `id`: what comes after it. draft_next takes the guess before for granted; draft_end forgets them. */
+status draft_first(draft *d, int32_t id, struct guess *out, struct err *e);
+status draft_next(draft *d, struct guess *out, struct err *e);
+status draft_end(draft *d, struct err *e);
+
+/* From here on draft_feed runs the whole block and hands the logits of its pairs to fn: position p is that of the residual. NULL ends it. */
+void draft_score(draft *d, session_rows_fn fn, void *ctx);
+
+#endif

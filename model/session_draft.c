@@ -1,0 +1,43 @@
+/* session_draft.c - the draft head beside a session: it sees every position once, late enough that only rows that count reach it. */
+#include "model/session_impl.h"
+
+bool session_has_head(const session *s) { return s->draft != NULL; }
+bool session_can_guess(const session *s) { return s->draft && ((s->unfed && !s->draft_rests) || draft_waits(s->draft)); }
+
+/* Rows of the last decode or verify step, as far as they count. They are still where the step left them. */
+status session_feed_head(session *s, struct err *e)
+{
+    if (!s->unfed)
+        return OK;
+    s->unfed = false;
+    if (s->draft_rests) {
+        draft_skip(s->draft);
+        return OK;
+    }
+    return draft_feed(s->draft, s->f.residuals[0], s->row_ids, s->row + 1, e);
+}
+
+status session_feed_prompt(session *s, const int32_t *ids, uint32_t n, struct err *e)
+{
+    return s->draft ? draft_feed(s->draft, s->f.residuals[0], ids, n, e) : OK;
+}
+
+void session_rest_head(session *s, bool rests) { s->draft_rests = rests; }
+
+status session_guess(session *s, int32_t id, uint32_t i, struct guess *out, struct err *e)
+{
+    if (i > 0)
+        return draft_next(s->draft, out, e);
+    TRY(session_feed_head(s, e));
+    return draft_first(s->draft, id, out, e);
+}
+
+status session_guess_end(session *s, struct err *e) { return draft_end(s->draft, e); }
+
+status session_score_head(session *s, session_rows_fn fn, void *ctx, struct err *e)
+{
+    if (!s->draft)
+        return fail(e, ERR_UNSUPPORTED, "this model has no draft head, or its backend cannot run one");
+    draft_score(s->draft, fn, ctx);
+    return OK;
+}

@@ -1,0 +1,58 @@
+/* speculate.h - answers with guesses: which ids come next is guessed, a step computes them all, and what the sampler then chooses decides how many count.
+ *
+ * The sampler sees the same logits in the same order as without guesses and draws once for each id, so the text is the same byte for byte at any
+ * temperature: a guess is accepted when it is what the sampler chose. How many ids are guessed is decided by what a step of so many rows
+ * costs and by how often guesses of the kind came true. */
+#ifndef HAYATE_MODEL_SPECULATE_H
+#define HAYATE_MODEL_SPECULATE_H
+
+#include "model/lookup.h"
+#include "model/model.h"
+
+enum { DRAFT_MAX = SESSION_VERIFY_MAX - 1 }; /* ids guessed at once */
+enum { DRAFT_AUTO = -1, DRAFT_OFF = 0 };     /* else a number of ids, as far as there are guesses */
+
+/* What came of guesses. */
+struct draft_stats {
+    uint64_t passes;               /* steps of one row and of several */
+    uint64_t rounds;               /* steps with guesses */
+    uint64_t tokens;               /* ids the passes have brought to the timeline */
+    uint64_t drafted, accepted;    /* ids */
+    uint64_t drafted_at[DRAFT_MAX], accepted_at[DRAFT_MAX]; /* by place in the guess */
+    uint64_t head_drafted, head_accepted; /* of them by the draft head, the others by look-up */
+};
+
+void drafts_add(struct draft_stats *sum, const struct draft_stats *t);
+
+/* Kinds of guesses whose success is counted apart: look-ups by the length of the match, the head's by the lead of its logit. */
+enum { LOOKUP_KINDS = 8, HEAD_KINDS = 6, DRAFT_KINDS = LOOKUP_KINDS + HEAD_KINDS };
+
+struct speculator {
+    session *s;
+    int draft;                     /* DRAFT_AUTO, DRAFT_OFF, or how many */
+    struct lookup lookup;
+    struct draft_stats stats;
+    /* the round that is going on */
+    uint32_t n_guess, n_right;
+    int32_t guess[DRAFT_MAX];
+    uint8_t kind[DRAFT_MAX];
+    /* what is known of costs, moving means (0: not seen): seconds of a step of one row; steps of several rows and a guess of the head in such steps */
+    double step_seconds, ratio[SESSION_VERIFY_MAX + 1], head_ratio;
+    struct {
+        double right, tried;
+    } kinds[DRAFT_KINDS], head;    /* head: its first guesses, whatever their kind */
+    uint32_t head_rests;           /* rounds that the head sits out, because it would not pay */
+};
+
+/* Guesses for a session that was opened with session_params.verify. draft: see above. ERR_NOMEM. */
+status speculate_open(struct speculator *sp, session *s, int draft, struct err *e);
+void speculate_close(struct speculator *sp);
+/* A new timeline, whose prompt was these ids. */
+void speculate_begin(struct speculator *sp, const int32_t *ids, size_t n);
+/* The sampler chose id: afterwards the session's position is behind it, as after session_decode, whose errors it has. room: how many ids are still wanted
+ * after this one, at most. */
+status speculate_next(struct speculator *sp, int32_t id, size_t room, struct err *e);
+/* The last round ends here: what of it was not chosen counts as not accepted. */
+void speculate_end(struct speculator *sp);
+
+#endif

@@ -1,0 +1,152 @@
+/* prop_draft.c - answers with guesses against answers without: the same ids and the same state at the end, for random prompts, seeds, temperatures,
+ * penalties, numbers of guesses and cuts of the prompt.
+ *
+ *     prop_draft                   20 runs on the cpu
+ *     prop_draft cpu|vulkan N      N runs there; on vulkan with prompts of up to 64 tokens and answers of 24 */
+#include "model/speculate.h"
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct err e;
+#define MUST(x)                                                            \
+    do {                                                                   \
+        if ((x) != OK) {                                                   \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, e.msg);     \
+            exit(1);                                                       \
+        }                                                                  \
+    } while (0)
+
+enum { PROMPT = 400, ANSWER = 96 };
+static uint32_t rnd(uint32_t n) { return (uint32_t)rand() % n; }
+
+static struct draft_stats sum;
+
+/* A page, or random ids; perhaps said twice, so that there is something to quote */
+static size_t make_prompt(model *m, const struct ids *page, int32_t *ids, size_t most)
+{
+    size_t n = 1 + rnd((uint32_t)most), half = n / 2, from = rnd((uint32_t)(page->n - most));
+    for (size_t i = 0; i < n; i++)
+        ids[i] = rnd(4) ? page->v[from + i] : (int32_t)rnd(model_shape(m)->n_vocab);
+    if (rnd(2))
+        memcpy(ids, page->v + from, n * sizeof *ids);
+    for (size_t i = half; i < n && rnd(3); i++)
+        ids[i] = ids[i - half];
+    return n;
+}
+
+struct setting {
+    struct sample_params sample;
+    int draft;
+    uint32_t ubatch, n_answer, n_best;
+    size_t cut;
+    bool precise, head;
+};
+
+/* The answer to ids [n]; the session stays open. Returns its length. */
+static size_t answer(model *m, const struct setting *set, int draft, const int32_t *ids, size_t n, int32_t *out, session **s)
+{
+    struct session_params p = { .n_ctx = n + ANSWER + 4, .n_ubatch = set->ubatch, .precise = set->precise, .verify = draft != DRAFT_OFF,
+                                .head = draft != DRAFT_OFF && set->head };
+    struct speculator sp;
+    sampler *sample;
+    MUST(session_open(s, m, &p, 0, &e));
+    MUST(sampler_open(&sample, model_shape(m)->n_vocab, &set->sample, &e));
+    MUST(speculate_open(&sp, *s, draft, &e));
+    uint32_t n_best = (uint32_t)sampler_needs(sample, 0);
+    session_want(*s, n_best <= SESSION_BEST_MAX ? n_best : 0);
+    for (size_t at = 0, step; at < n; at += step) {
+        step = draft == DRAFT_OFF ? n : MIN(n - at, set->cut);
+        MUST(session_prefill(*s, ids + at, step, NULL, NULL, &e));
+    }
+    MUST(session_flush(*s, NULL, NULL, &e));
+    for (size_t i = 0; i < n; i++)
+        sampler_accept(sample, ids[i]);
+    speculate_begin(&sp, ids, n);
+    for (uint32_t i = 0; i < set->n_answer; i++) {
+        size_t k;
+        const struct candidate *best = session_best(*s, &k);
+        out[i] = n_best && n_best <= SESSION_BEST_MAX ? sampler_choose_best(sample, best, k, NULL, 0) : sampler_choose(sample, session_logits(*s), NULL, 0);
+        sampler_accept(sample, out[i]);
+        MUST(speculate_next(&sp, out[i], set->n_answer - 1 - i, &e));
+        CHECK(session_n_past(*s) == n + i + 1);
+    }
+    speculate_end(&sp);
+    CHECK(sp.stats.tokens == set->n_answer && sp.stats.passes + sp.stats.accepted == sp.stats.tokens && sp.stats.accepted <= sp.stats.drafted);
+    drafts_add(&sum, &sp.stats);
+    speculate_close(&sp);
+    sampler_close(sample);
+    return set->n_answer;
+}
+
+static bool same_end(session *a, session *b, const int32_t *more, size_t n)
+{
+    size_t bytes = session_mark_bytes(a);
+    void *x = calloc(1, bytes), *y = calloc(1, bytes);
+    MUST(session_mark(a, x, &e));
+    MUST(session_mark(b, y, &e));
+    bool same = memcmp(x, y, bytes) == 0;
+    for (size_t i = 0; i < n; i++) { /* and nothing that later steps could find */
+        MUST(session_decode(a, more[i], &e));
+        MUST(session_decode(b, more[i], &e));
+    }
+    MUST(session_mark(a, x, &e));
+    MUST(session_mark(b, y, &e));
+    same &= memcmp(x, y, bytes) == 0;
+    free(x), free(y);
+    return same;
+}
+
+static void run(model *m, const struct ids *page, bool small, uint32_t i)
+{
+    static const float temp[] = { 0, 0, 0.3f, 0.8f, 1.2f };
+    static int32_t ids[PROMPT], with[ANSWER], without[ANSWER];
+    struct setting set = { .sample = SAMPLE_DEFAULTS, .draft = i % 4 == 3 ? DRAFT_AUTO : 1 + (int)rnd(DRAFT_MAX), .ubatch = 64 << rnd(4),
+                           .cut = 1 + rnd(200), .precise = rnd(2), .head = i % 3 > 0, .n_answer = small ? 24 : 1 + rnd(ANSWER) };
+    set.sample.temp = temp[i % COUNT_OF(temp)];
+    set.sample.seed = (uint64_t)rand();
+    set.sample.top_k = rnd(4) ? 20 : 0;
+    set.sample.repeat_penalty = rnd(4) ? 1 : 1.1f;
+    session *a, *b;
+    size_t n = make_prompt(m, page, ids, small ? 64 : PROMPT);
+    size_t n_with = answer(m, &set, set.draft, ids, n, with, &a), n_without = answer(m, &set, DRAFT_OFF, ids, n, without, &b);
+    bool same = n_with == n_without && memcmp(with, without, n_with * sizeof *with) == 0;
+    CHECK(same);
+    CHECK(same && same_end(a, b, ids, MIN(n, (size_t)4)));
+    if (test_failed)
+        fprintf(stderr, "run %u: prompt of %zu, answer of %zu, draft %d, temperature %g, ubatch %u, cut %zu\n", i, n, n_with, set.draft,
+                (double)set.sample.temp, set.ubatch, set.cut);
+    session_close(a);
+    session_close(b);
+}
+
+int main(int argc, char **argv)
+{
+    bool vulkan = argc > 1 && strcmp(argv[1], "vulkan") == 0;
+    uint32_t n_run = argc > 2 ? (uint32_t)atoi(argv[2]) : 20;
+    model *m;
+    struct ids page = { 0 };
+    static char text[1 << 16];
+    srand((unsigned)test_seed(17));
+    if (argc > 3 || (argc > 1 && !vulkan && strcmp(argv[1], "cpu") != 0)) {
+        fprintf(stderr, "usage: prop_draft [cpu|vulkan RUNS]\n");
+        return 2;
+    }
+    MUST(model_open(&m, "tests/models/tiny-man.gguf", &(struct model_params){ .backend = vulkan ? BACKEND_VULKAN : BACKEND_CPU }, &e));
+    FILE *f = fopen("tests/data/sample-page.txt", "rb");
+    size_t n = f ? fread(text, 1, sizeof text, f) : 0;
+    if (f)
+        fclose(f);
+    while (page.n <= 2 * PROMPT && n)
+        MUST(tokenize(model_tokenizer(m), text, n, TOKENIZE_TEXT, &page, &e));
+    CHECK(page.n > 2 * PROMPT);
+    for (uint32_t i = 0; i < n_run && page.n > 2 * PROMPT; i++)
+        run(m, &page, vulkan, i);
+    CHECK(sum.accepted > 0 && sum.drafted > sum.accepted); /* both outcomes were there */
+    printf("%llu ids in %llu passes, %llu of %llu guesses accepted\n", (unsigned long long)sum.tokens, (unsigned long long)sum.passes,
+           (unsigned long long)sum.accepted, (unsigned long long)sum.drafted);
+    ids_free(&page);
+    model_close(m);
+    return TEST_END();
+}
