@@ -177,7 +177,7 @@ refuse 'not a model' 1 "$page: not a GGUF file" -m "$page" "$page"
 refuse 'does not fit' 1 'a context of 1350 needs [0-9]+ MiB, --mem-limit is 1024 KiB; ' -q --mem-limit 1M "$page"
 refuse 'a limit of a byte' 1 '.* needs [0-9]+ MiB, --mem-limit is 1 byte; ' -q --mem-limit 1 "$page"
 refuse 'a limit of bytes' 1 '.* needs [0-9]+ MiB, --mem-limit is 10239 bytes; ' -q --mem-limit 10239 "$page"
-refuse 'a small context in a small limit' 1 'a context of 32 needs [0-9]{4} KiB, --mem-limit is 10 KiB; ' -q -c 32 -ub 64 --mem-limit 10K "$dir/tiny"
+refuse 'a small context in a small limit' 1 'a context of 32 needs [0-9]+ MiB, --mem-limit is 10 KiB; ' -q -c 32 -ub 64 --mem-limit 10K "$dir/tiny"
 refuse 'damaged golden file' 1 "$page: found .* expected GOLD1" eval -q --golden "$page"
 refuse 'not UTF-8 to tokenize' 1 "$dir/latin: not UTF-8 at byte 3" tokenize "$dir/latin"
 refuse 'log that cannot be' 1 "$dir/no/log: " --log "$dir/no/log" "$page"
@@ -190,10 +190,21 @@ fi
 # --- answers ---
 run "$page"
 expect 'one file' 0 '^CURLOPT_TFTP_BLKSIZE - ' '^hayate: no -m and no .*demo model'
-stream err '^prefill [0-9]+ tok, [0-9.]+ tok/s · decode [0-9]+ tok, [0-9.]+ tok/s$'
+stream err '^prefill [0-9]+ tok, [0-9.]+ tok/s · decode [0-9]+ tok, [0-9.]+ tok/s( · draft acceptance [0-9]+ % \([0-9]+ of [0-9]+\), [0-9.]+ tok a pass)?$'
 [ "$(wc -l <"$dir/out")" = 1 ] || bad 'not one line'
 cp "$dir/out" "$dir/answer"
 answer=$(cat "$dir/answer")
+for guesses in off 1 7; do # the same text whatever is guessed, greedy and sampled
+    run -q --draft "$guesses" "$page"
+    expect "draft $guesses" 0 '^CURLOPT_TFTP_BLKSIZE - ' ''
+    cmp -s "$dir/out" "$dir/answer" || bad "another answer with --draft $guesses"
+    run -q --draft "$guesses" --temp 1 --seed 3 -n 24 --ignore-eos "$page"
+    [ "$guesses" != off ] || cp "$dir/out" "$dir/sampled"
+    cmp -s "$dir/out" "$dir/sampled" || bad "another sampled answer with --draft $guesses"
+done
+run -q --json --draft 3 -n 24 --ignore-eos "$page"
+jq -e '.draft | .tokens == 23 and .passes + .accepted == .tokens and .drafted >= .accepted and (.drafted_at | add) == .drafted' "$dir/out" >/dev/null ||
+    bad 'numbers of guesses'
 run -q "$page"
 expect 'the same again, quiet' 0 "=$answer" ''
 run -q <"$page"
