@@ -123,6 +123,8 @@ void gpu_print_hip_devices(void);
 
 uint32_t gpu_threads(const gpu *g);
 const char *gpu_isa_name(const gpu *g);
+/* cpu: whether this row runs as a vectorised twin on this machine. Other backends: false. */
+bool gpu_has_twin(const gpu *g, const struct gpu_kernel_table *t, uint32_t id);
 /* Cores this process may run on (affinity mask). */
 uint32_t gpu_cores_available(void);
 
@@ -159,6 +161,7 @@ struct gpu_cmd {
     size_t scratch_n;      /* floats per thread */
     const char *part;      /* of the model that the calls to come belong to: "moe"; set by whoever records, NULL: none */
     bool matrix;           /* products of many rows may run on matrix units, where the device has them (operands rounded to f16) */
+    gpu_addr rows;         /* cpu: products with quantised weights keep their activations here, as integers (int_rows.h); 0: all in f32 */
     void *recording;       /* the backend's form of the list, made at the first submit; NULL: none yet */
     struct err err;        /* the first failure while recording */
 };

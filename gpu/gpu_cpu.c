@@ -28,7 +28,7 @@ static enum cpu_isa isa_detect(void)
 #if defined(HAVE_X86_ISAS)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma"))
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("fma"))
         return ISA_AVX512;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return ISA_AVX2;
@@ -117,6 +117,11 @@ const char *gpu_isa_name(const gpu *g)
     if (g->info.backend != GPU_CPU)
         return g->info.name;
     return c->reference ? "reference" : isa_name[c->isa];
+}
+
+bool gpu_has_twin(const gpu *g, const struct gpu_kernel_table *t, uint32_t id)
+{
+    return g->info.backend == GPU_CPU && !cpu_of_const(g)->reference && t->fast[cpu_of_const(g)->isa][id];
 }
 
 struct walk {

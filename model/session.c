@@ -1,4 +1,5 @@
 /* session.c - one timeline: arenas, plan, prompt in groups of 64, decode. Nothing is allocated after session_open. */
+#include "gpu/gpu_kernels.h"
 #include "model/ngram.h"
 #include "model/session_impl.h"
 
@@ -12,7 +13,11 @@
 enum { HEAD_CALLS = 32, CHOOSE_CALLS = 8 };
 _Static_assert(SESSION_BEST_MAX == TOP_MAX, "what a session can be asked for is what the rows can find");
 
-static bool on_matrix(const model *m, const struct session_params *p) { return on_device(m) && !p->precise && gpu_info_of(m->gpu)->matrix; }
+/* Operands of products are rounded: to f16 for matrix units, to integers on a cpu that multiplies bytes */
+static bool rounded(const model *m, const struct session_params *p)
+{
+    return !p->precise && (on_device(m) ? gpu_info_of(m->gpu)->matrix : gpu_has_twin(m->gpu, &gpu_kernels, K_matmul_int));
+}
 
 /* Rows of a prefill step: a device needs many to read every expert's weights once for several of them */
 static uint32_t ubatch_of(const model *m, const struct session_params *p)
@@ -60,7 +65,7 @@ static void size_session(struct sizes *z, const model *m, const struct session_p
     struct layer_state state[MAX_LAYER];
     gpu_addr ple_window = 0;
     memset(z, 0, sizeof *z);
-    forward_init(&z->f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), p->precise || p->kv == KV_F32, on_device(m), on_matrix(m, p));
+    forward_init(&z->f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), p->precise || p->kv == KV_F32, on_device(m), rounded(m, p));
     place_recurrent(m, &z->recurrent, state, &ple_window, &z->f);
     for (uint32_t il = 0; il < m->shape.n_layer; il++) {
         struct arena kv = { 0 };
@@ -193,7 +198,7 @@ static status open_memory(session *s, const struct sizes *z, struct err *e)
     s->logits = z->logits ? pages_alloc(z->logits) : NULL;
     if (!s->state || !s->kv || !s->work || !s->host_blocks || (z->logits && !s->logits))
         return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
-    forward_init(&s->f, &m->shape, model_weights(m), s->p.n_ctx, ubatch_of(m, &s->p), s->p.precise || s->p.kv == KV_F32, on_device(m), on_matrix(m, &s->p));
+    forward_init(&s->f, &m->shape, model_weights(m), s->p.n_ctx, ubatch_of(m, &s->p), s->p.precise || s->p.kv == KV_F32, on_device(m), rounded(m, &s->p));
     rec = arena_in(&s->recurrent);
     place_recurrent(m, &rec, s->state, &s->ple_window, &s->f);
     for (uint32_t il = 0; il < m->shape.n_layer; il++) {
@@ -221,6 +226,7 @@ static status open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct er
     TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)n_calls, s->work, forward_thread_floats(&s->f), e));
     c->block_delta = s->blocks.addr - ADDR(s->host_blocks);
     c->matrix = s->f.matrix;
+    c->rows = s->f.rows;
     return OK;
 }
 
