@@ -6,15 +6,16 @@
 #ifndef HAYATE_GPU_CPU_PANEL_H
 #define HAYATE_GPU_CPU_PANEL_H
 
+#include "gpu/cpu_panel_rows.h"
 #include "gpu/cpu_vec.h"
 #include "gpu/gpu_args.h"
-#include "gpu/quant_unpack.h"
 
 enum { PANEL_ROWS = 32, PANEL_COLUMNS = 512, PANEL_SPAN = 256 };
 
 struct panel {
     uint8_t w[PANEL_COLUMNS / 4][2][64];
     float scale[PANEL_COLUMNS / 16][PANEL_ROWS], min[PANEL_COLUMNS / 16][PANEL_ROWS]; /* min is divided by 128: it meets the bias of a row */
+    const uint8_t *next; /* see panel_ask; NULL: nothing to ask for */
 };
 
 /* Types that unpack: columns per scale, and whether they have minima */
@@ -26,38 +27,6 @@ struct panel {
     X(IQ1_M, iq1_m, 256, 56, 16, false) X(IQ2_XXS, iq2_xxs, 256, 66, 32, false) X(IQ2_XS, iq2_xs, 256, 74, 16, false)                         \
     X(IQ2_S, iq2_s, 256, 82, 16, false) X(IQ3_XXS, iq3_xxs, 256, 98, 32, false) X(IQ3_S, iq3_s, 256, 110, 32, false)                         \
     X(IQ4_XS, iq4_xs, 256, 136, 32, false) X(Q8_0, q8_0, 32, 34, 32, false)
-
-/* 16 rows x 16 columns of bytes, rows pitch apart, to four steps of four columns, 128 bytes apart. Register i takes rows i, 4 + i, 8 + i, 12 + i, one per
- * 128 bits; then 4 x 4 lanes change places inside every 128 bits. */
-static inline void put_square(uint8_t *to, const uint8_t *from, size_t pitch)
-{
-    __m512i a[4];
-    for (size_t i = 0; i < 4; i++) {
-        const uint8_t *f = from + i * pitch;
-        __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)f));
-        v = _mm512_mask_broadcast_i32x4(v, 0x00f0, _mm_loadu_si128((const __m128i *)(const void *)(f + 4 * pitch)));
-        v = _mm512_mask_broadcast_i32x4(v, 0x0f00, _mm_loadu_si128((const __m128i *)(const void *)(f + 8 * pitch)));
-        v = _mm512_mask_broadcast_i32x4(v, 0xf000, _mm_loadu_si128((const __m128i *)(const void *)(f + 12 * pitch)));
-        a[i] = _mm512_xor_si512(v, _mm512_set1_epi8(-128));
-    }
-    __m512i low0 = _mm512_unpacklo_epi32(a[0], a[1]), low1 = _mm512_unpacklo_epi32(a[2], a[3]);
-    __m512i high0 = _mm512_unpackhi_epi32(a[0], a[1]), high1 = _mm512_unpackhi_epi32(a[2], a[3]);
-    _mm512_storeu_si512(to, _mm512_unpacklo_epi64(low0, low1));
-    _mm512_storeu_si512(to + 128, _mm512_unpackhi_epi64(low0, low1));
-    _mm512_storeu_si512(to + 256, _mm512_unpacklo_epi64(high0, high1));
-    _mm512_storeu_si512(to + 384, _mm512_unpackhi_epi64(high0, high1));
-}
-
-/* f16 values of 16 rows, pitch apart, as f32 */
-static inline void put_halves(float *to, const uint8_t *from, size_t pitch)
-{
-    uint16_t h[16];
-    for (size_t r = 0; r < 16; r++)
-        h[r] = (uint16_t)q_u16(from + r * pitch);
-    __m256i v = _mm256_set_epi16((short)h[15], (short)h[14], (short)h[13], (short)h[12], (short)h[11], (short)h[10], (short)h[9], (short)h[8], (short)h[7],
-                                 (short)h[6], (short)h[5], (short)h[4], (short)h[3], (short)h[2], (short)h[1], (short)h[0]);
-    _mm512_storeu_ps(to, _mm512_cvtph_ps(v));
-}
 
 /* panel_<type>: columns 0 .. n - 1 (a multiple of 32 and of the block) of nr rows that begin at data, pitch bytes apart; the other rows become zeros */
 #define PANEL(ID, fn, len, bytes, group, has_min)                                                                              \
@@ -83,38 +52,64 @@ static inline void put_halves(float *to, const uint8_t *from, size_t pitch)
                                 p->min[k / (group) + g][r] = min[g * ((group) / 16)] * (1.0f / 128);                             \
                         }                                                                                                        \
                     }                                                                                                            \
-                for (uint32_t k = 0; k < nc; k += 16)                                                                            \
-                    put_square(p->w[(c + k) / 4][half], (const uint8_t *)&q[0][k], PANEL_SPAN);                                  \
+                for (uint32_t k = 0; k < nc; k += 16) {                                                                          \
+                    lanes z[4];                                                                                                  \
+                    square(z, (const uint8_t *)&q[0][k], PANEL_SPAN);                                                            \
+                    for (int i = 0; i < 4; i++)                                                                                  \
+                        put_step((struct panel_to){ .w = p->w[(c + k) / 4][half] }, i, z[i]);                                    \
+                }                                                                                                                \
             }                                                                                                                    \
     }
 PANEL_TYPES(PANEL)
 #undef PANEL
 
-/* Q8_0 is bytes already */
-static void panel_whole_q8_0(struct panel *p, const uint8_t *data, size_t pitch, uint32_t n)
+static inline const uint8_t *panel_data(const struct gpu_mat *w, uint64_t row) { return AT(const uint8_t, w->data) + row * w->row_bytes; }
+
+/* Asks the memory for n more bytes of the panel that comes next, in the order of their addresses: a core foresees that, but not sixteen rows at once. Asked
+ * for beyond the end of a mapping, nothing happens. */
+static inline void panel_ask(struct panel *p, size_t n)
 {
-    for (uint32_t half = 0; half < 2; half++, data += 16 * pitch)
-        for (uint32_t k = 0; k < n; k += 32) {
-            const uint8_t *b = data + k / 32 * 34;
-            put_square(p->w[k / 4][half], b + 2, pitch);
-            put_square(p->w[k / 4 + 4][half], b + 18, pitch);
-            put_halves(p->scale[k / 32] + 16 * half, b, pitch);
-        }
+    for (size_t i = 0; p->next && i < n; i += 64, p->next += 64)
+        _mm_prefetch((const char *)p->next, _MM_HINT_T1);
+}
+
+/* Types whose blocks are taken sixteen rows at a time */
+#define WHOLE_TYPES(X)                                                                                                                   \
+    X(Q8_0, q8_0, 32, 34, 32) X(Q4_0, q4_0, 32, 18, 32) X(Q5_0, q5_0, 32, 22, 32) X(Q5_1, q5_1, 32, 24, 32) X(IQ4_NL, iq4_nl, 32, 18, 32)   \
+    X(Q4_K, q4_k, 256, 144, 32) X(Q5_K, q5_k, 256, 176, 32) X(Q6_K, q6_k, 256, 210, 16) X(IQ4_XS, iq4_xs, 256, 136, 32)                   \
+    X(IQ3_S, iq3_s, 256, 110, 32) X(IQ3_XXS, iq3_xxs, 256, 98, 32) X(IQ2_S, iq2_s, 256, 82, 16)
+#define WHOLE(ID, fn, len, bytes, group)                                                                                              \
+    static void whole_##fn(struct panel *p, const uint8_t *data, size_t pitch, uint32_t n)                                            \
+    {                                                                                                                                 \
+        for (uint32_t half = 0; half < 2; half++, data += 16 * pitch)                                                                 \
+            for (uint32_t k = 0; k < n; k += (len)) {                                                                                 \
+                panel_ask(p, 16 * (bytes));                                                                                           \
+                rows_##fn((struct panel_to){ p->w[k / 4][half], p->scale[k / (group)] + 16 * half, p->min[k / (group)] + 16 * half }, \
+                          data + k / (len) * (bytes), pitch);                                                                         \
+            }                                                                                                                         \
+    }
+WHOLE_TYPES(WHOLE)
+#undef WHOLE
+
+/* A panel of 32 rows; false: not a type for it */
+static bool panel_whole(struct panel *p, const struct gpu_mat *w, const uint8_t *data, uint32_t col, uint32_t n)
+{
+    switch (w->type) {
+#define WHOLE(ID, fn, len, bytes, group) case QUANT_##ID: whole_##fn(p, data + col / (len) * (bytes), w->row_bytes, n); return true;
+        WHOLE_TYPES(WHOLE)
+#undef WHOLE
+    }
+    return false;
 }
 
 /* Columns col .. col + n - 1 of rows row .. row + nr - 1 of w; col a multiple of PANEL_COLUMNS */
 static void panel_build(struct panel *p, const struct gpu_mat *w, uint64_t row, uint32_t nr, uint32_t col, uint32_t n)
 {
-    const uint8_t *data = AT(const uint8_t, w->data) + row * w->row_bytes;
+    const uint8_t *data = panel_data(w, row);
+    if (nr == PANEL_ROWS && panel_whole(p, w, data, col, n))
+        return;
     switch (w->type) {
-#define PANEL(ID, fn, len, bytes, group, has_min)                                          \
-    case QUANT_##ID:                                                                       \
-        data += col / (len) * (bytes);                                                     \
-        if (QUANT_##ID == QUANT_Q8_0 && nr == PANEL_ROWS)                                  \
-            panel_whole_q8_0(p, data, w->row_bytes, n);                                    \
-        else                                                                               \
-            panel_##fn(p, data, w->row_bytes, nr, n);                                      \
-        break;
+#define PANEL(ID, fn, len, bytes, group, has_min) case QUANT_##ID: panel_##fn(p, data + col / (len) * (bytes), w->row_bytes, nr, n); break;
         PANEL_TYPES(PANEL)
 #undef PANEL
     }

@@ -94,10 +94,13 @@ static inline uint32_t panel_group(uint32_t type)
     return 0;
 }
 
-/* sum[t][i] = row row + i of w . row t of x, i < nr <= 32, without the scale of x; n_tok <= INT_TOKENS */
-static void int_products(struct panel *p, const struct gpu_mat *w, uint64_t row, uint32_t nr, struct int_rows x, uint32_t n_tok, float (*sum)[PANEL_ROWS])
+/* sum[t][i] = row row + i of w . row t of x, i < nr <= 32, without the scale of x; n_tok <= INT_TOKENS. next: the panel that this thread will want after
+ * this one, or NULL */
+static void int_products(struct panel *p, const struct gpu_mat *w, uint64_t row, uint32_t nr, struct int_rows x, uint32_t n_tok, const uint8_t *next,
+                         float (*sum)[PANEL_ROWS])
 {
     uint32_t kind = panel_group(w->type), group = kind & ~1u;
+    p->next = next;
     for (uint32_t col = 0; col < w->n_in; col += PANEL_COLUMNS) {
         uint32_t n = MIN((uint32_t)PANEL_COLUMNS, w->n_in - col);
         panel_build(p, w, row, nr, col, n);

@@ -24,7 +24,8 @@ typedef uint64_t gpu_addr;
 /* Working memory of one thread for the length of one block. */
 struct cpu_scratch {
     float *f;
-    size_t n; /* floats */
+    size_t n;           /* floats */
+    uint32_t n_threads; /* that share the blocks of the call: this one will get about every n_threads-th. 0: 1 */
 };
 
 /* Computes items first .. first + n - 1 of a call. */

@@ -154,7 +154,7 @@ static void run_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
     const struct gpu_kernel *row = &call->table->row[call->id];
     gpu_row_fn fast = w->g->reference ? NULL : call->table->fast[w->g->isa][call->id];
     uint32_t first = block * row->grain;
-    struct cpu_scratch s = { w->c->scratch + rank * w->c->scratch_n, w->c->scratch_n };
+    struct cpu_scratch s = { w->c->scratch + rank * w->c->scratch_n, w->c->scratch_n, team_size(w->g->team) };
     (fast ? fast : row->ref)(call->args, first, MIN((uint32_t)row->grain, call->n_items - first), &s);
 }
 

@@ -51,6 +51,15 @@ static void quantise(const void *args, uint32_t first, uint32_t n, struct cpu_sc
         quantise_row(AT(const float, a->x) + (size_t)t * a->x_stride, a->n, AT(uint8_t, a->rows) + t * int_row_bytes(a->n));
 }
 
+/* The panel n rows after row r of this job, which may lie in the next one */
+static const uint8_t *panel_after(const struct matmul_int_args *a, const struct matmul_job *job, uint32_t r, uint32_t n)
+{
+    const struct matmul_job *end = AT(const struct matmul_job, a->m.job) + a->m.n_job;
+    for (r += n; job < end && r >= size_up(job->w.n_out, MATMUL_GRAIN); job++)
+        r -= (uint32_t)size_up(job->w.n_out, MATMUL_GRAIN);
+    return job < end ? panel_data(&job->w, r) : NULL;
+}
+
 static void matmul_int(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct matmul_int_args *a = args;
@@ -65,10 +74,11 @@ static void matmul_int(const void *args, uint32_t first, uint32_t n, struct cpu_
     assert(scratch->n >= INT_SCRATCH && n <= PANEL_ROWS);
     struct int_work *work = (void *)scratch->f;
     uint32_t nr = MIN(n, job->w.n_out - r);
+    const uint8_t *next = panel_after(a, job, r, PANEL_ROWS * MAX(1u, scratch->n_threads));
     for (uint32_t t0 = 0; t0 < a->m.n_tok; t0 += INT_TOKENS) {
         uint32_t nt = MIN((uint32_t)INT_TOKENS, a->m.n_tok - t0);
         struct int_rows x = { .row = AT(const uint8_t, a->rows) + t0 * int_row_bytes(job->w.n_in) };
-        int_products(&work->panel, &job->w, r, nr, x, nt, work->sum[0]);
+        int_products(&work->panel, &job->w, r, nr, x, nt, next, work->sum[0]);
         for (uint32_t t = 0; t < nt; t++) {
             float *sum = work->sum[0][t];
             vf scale = v_set(job->scale * int_row_scale(int_row_at(x, t, job->w.n_in)));

@@ -9,6 +9,16 @@
 
 #include <assert.h>
 
+/* Row of gate where item i of moe_gate_up_int begins; NULL: no such item */
+static const uint8_t *gate_panel(const struct moe_gate_up_int_args *a, uint32_t i)
+{
+    const struct moe_block *b = AT(const struct moe_block, a->m.block);
+    uint32_t pitch = (uint32_t)size_up(b->ff, MOE_GRAIN), active = i / pitch;
+    if (active >= AT(const struct moe_group, a->m.group)->n_active)
+        return NULL;
+    return panel_data(&b->gate, (uint64_t)AT(const uint32_t, a->m.expert)[active] * b->gate.rows_per_expert + i % pitch);
+}
+
 static void moe_gate_up_int(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct moe_gate_up_int_args *a = args;
@@ -23,8 +33,8 @@ static void moe_gate_up_int(const void *args, uint32_t first, uint32_t n, struct
     for (uint32_t e = start[0], ne; e < start[1]; e += ne) {
         ne = MIN((uint32_t)INT_TOKENS, start[1] - e);
         struct int_rows u = { AT(const uint8_t, a->u_rows), row + e };
-        int_products(&work->panel, &b->gate, base, nr, u, ne, work->sum[0]);
-        int_products(&work->panel, &b->up, base, nr, u, ne, work->sum[1]);
+        int_products(&work->panel, &b->gate, base, nr, u, ne, panel_data(&b->up, base), work->sum[0]);
+        int_products(&work->panel, &b->up, base, nr, u, ne, gate_panel(a, first + MOE_GRAIN * MAX(1u, scratch->n_threads)), work->sum[1]);
         for (uint32_t t = 0; t < ne; t++) {
             vf scale = v_set(int_row_scale(int_row_at(u, t, D)));
             float *gate = work->sum[0][t], *up = work->sum[1][t];
@@ -37,12 +47,12 @@ static void moe_gate_up_int(const void *args, uint32_t first, uint32_t n, struct
 
 /* y[row of entry][r ..] += share * (w . x) for the entries from .. to of x; row NULL: entry t is row t */
 static void down_int(struct int_work *work, const struct gpu_mat *w, uint64_t at, uint32_t nr, gpu_addr rows, uint32_t from, uint32_t to, const uint32_t *row,
-                     const float *share, float *y, uint32_t n_embd)
+                     const float *share, const uint8_t *next, float *y, uint32_t n_embd)
 {
     for (uint32_t e = from, ne; e < to; e += ne) {
         ne = MIN((uint32_t)INT_TOKENS, to - e);
         struct int_rows x = { .row = AT(const uint8_t, rows) + e * int_row_bytes(w->n_in) };
-        int_products(&work->panel, w, at, nr, x, ne, work->sum[0]);
+        int_products(&work->panel, w, at, nr, x, ne, next, work->sum[0]);
         for (uint32_t t = 0; t < ne; t++) {
             float *to_row = y + (size_t)(row ? row[e + t] : e + t) * n_embd, *sum = work->sum[0][t], scale = int_row_scale(int_row_at(x, t, w->n_in));
             if (nr == PANEL_ROWS)
@@ -66,10 +76,14 @@ static void moe_down_int(const void *args, uint32_t first, uint32_t n, struct cp
     struct int_work *work = (void *)scratch->f;
     for (uint32_t t = 0; t < a->m.n_tok; t++)
         memset(y + (size_t)t * b->n_embd, 0, n * sizeof *y);
-    for (uint32_t x = 0; x < n_active; x++)
+    for (uint32_t x = 0; x < n_active; x++) {
+        const uint8_t *next = x + 1 < n_active ? panel_data(&b->down, (uint64_t)expert[x + 1] * b->n_embd + first) : panel_data(&b->shared_down, first);
         down_int(work, &b->down, (uint64_t)expert[x] * b->n_embd + first, n, a->h_rows, start[x], start[x + 1], AT(const uint32_t, a->m.row),
-                 AT(const float, a->m.share), y, b->n_embd);
-    down_int(work, &b->shared_down, first, n, a->shared_rows, 0, a->m.n_tok, NULL, AT(const float, a->m.shared_gate), y, b->n_embd);
+                 AT(const float, a->m.share), next, y, b->n_embd);
+    }
+    uint32_t after = first + MOE_GRAIN * MAX(1u, scratch->n_threads);
+    down_int(work, &b->shared_down, first, n, a->shared_rows, 0, a->m.n_tok, NULL, AT(const float, a->m.shared_gate),
+             n_active && after < b->n_embd ? panel_data(&b->down, (uint64_t)expert[0] * b->n_embd + after) : NULL, y, b->n_embd);
 }
 
 #endif

@@ -27,7 +27,7 @@ static float worst(const float *a, const float *b, size_t n)
 }
 
 static float scratch_mem[CASE_SCRATCH];
-static struct cpu_scratch scratch = { scratch_mem, CASE_SCRATCH };
+static struct cpu_scratch scratch = { .f = scratch_mem, .n = CASE_SCRATCH };
 static enum cpu_isa isa; /* the set under test */
 static gpu_row_fn twin(const struct gpu_kernel_table *t, uint32_t id)
 {
