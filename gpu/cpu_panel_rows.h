@@ -219,9 +219,57 @@ static inline lanes with_signs(lanes magnitudes, lanes signs, int step)
     return _mm512_mask_sub_epi8(magnitudes, four_bits(signs, step), _mm512_setzero_si512(), magnitudes);
 }
 
+/* A grid of up to 512 words of four bytes in 16 registers, 64 entries of 16 bits in two: a nibble for every byte. Registers are much faster to look
+ * up in than memory, which takes a load per lane. */
+struct nibble_grid {
+    lanes t[16];
+};
+/* Nibble i of entry j: byte i of grid[j], its lowest `drop` bits left out */
+static inline struct nibble_grid nibble_grid(const uint32_t *grid, int n, unsigned drop)
+{
+    struct nibble_grid g;
+    for (int i = 0; i < n / 32; i++) {
+        __m256i part[2];
+        for (int k = 0; k < 2; k++) {
+            lanes x = both(down(_mm512_loadu_si512(grid + 32 * i + 16 * k), drop), bytes(15));
+            x = both(_mm512_or_si512(x, down(x, 4)), all(0x00ff00ff));
+            part[k] = _mm512_cvtepi32_epi16(_mm512_or_si512(x, down(x, 8)));
+        }
+        g.t[i] = _mm512_inserti64x4(_mm512_castsi256_si512(part[0]), part[1], 1);
+    }
+    return g;
+}
+
+/* Two steps: entries of the low and the high 16 bits of every lane of `at`, as bytes */
+static inline void look_up(lanes out[2], const struct nibble_grid *g, const int n, lanes at)
+{
+    lanes r[8];
+    for (int i = 0; i < n / 64; i++)
+        r[i] = _mm512_permutex2var_epi16(g->t[2 * i], at, g->t[2 * i + 1]);
+    for (int left = n / 64, bit = 64; left > 1; left /= 2, bit *= 2) {
+        __mmask32 upper = _mm512_test_epi16_mask(at, _mm512_set1_epi16((short)bit));
+        for (int i = 0; i < left / 2; i++)
+            r[i] = _mm512_mask_mov_epi16(r[2 * i], upper, r[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        lanes x = i ? down(r[0], 16) : both(r[0], all(0xffff));
+        x = both(_mm512_or_si512(x, up(x, 8)), all(0x00ff00ff));
+        out[i] = both(_mm512_or_si512(x, up(x, 4)), bytes(15));
+    }
+}
+
+/* Bytes 2 * pair and 2 * pair + 1 of every lane as numbers of 16 bits */
+static inline lanes byte_pair(lanes a, int pair)
+{
+    const int none = (int)0x80008000;
+    return _mm512_shuffle_epi8(a, _mm512_add_epi8(_mm512_set4_epi32(none + 0x000d000c, none + 0x00090008, none + 0x00050004, none + 0x00010000),
+                                                  all(pair ? 0x00020002 : 0)));
+}
+
 static inline void rows_iq3_s(struct panel_to to, const uint8_t *b, size_t pitch)
 {
     lanes index[16], ninth[4], signs[8], tail[4];
+    struct nibble_grid grid = nibble_grid(iq3s_grid, 512, 0);
     for (int i = 0; i < 4; i++)
         square(index + 4 * i, b + 2 + 16 * i, pitch);
     square(ninth, b + 66, pitch); /* and the first signs */
@@ -232,10 +280,12 @@ static inline void rows_iq3_s(struct panel_to to, const uint8_t *b, size_t pitch
     for (int g = 0; g < 8; g++) {
         lanes scale = both(down(tail[3], 4 * (unsigned)g), all(15)), bits = down(ninth[g / 4], 8 * (unsigned)(g % 4));
         put_group(to, g, _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_add_epi32(scale, scale), all(1)))));
-        for (int s = 0; s < 8; s++) {
-            lanes at = both(down(index[2 * g + s / 4], 8 * (unsigned)(s % 4)), all(255));
-            at = _mm512_or_si512(at, both(up(bits, 8 - (unsigned)s), all(256)));
-            put_step(to, 8 * g + s, with_signs(_mm512_i32gather_epi32(at, iq3s_grid, 4), signs[g], s));
+        for (int s = 0; s < 8; s += 2) {
+            lanes at = byte_pair(index[2 * g + s / 4], s / 2 % 2), q[2];
+            at = _mm512_or_si512(at, _mm512_or_si512(both(up(bits, 8 - (unsigned)s), all(0x100)), both(up(bits, 23 - (unsigned)s), all(0x1000000))));
+            look_up(q, &grid, 512, at);
+            put_step(to, 8 * g + s, with_signs(q[0], signs[g], s));
+            put_step(to, 8 * g + s + 1, with_signs(q[1], signs[g], s + 1));
         }
     }
 }
@@ -252,7 +302,9 @@ static inline lanes with_parity(lanes word)
 
 static inline void rows_iq3_xxs(struct panel_to to, const uint8_t *b, size_t pitch)
 {
-    lanes index[16], word[8];
+    static const int8_t magnitude[16] = { 4, 12, 20, 28, 36, 44, 52, 62 }; /* of a byte of the grid / 8 */
+    lanes index[16], word[8], table = table16(magnitude);
+    struct nibble_grid grid = nibble_grid(iq3xxs_grid, 256, 3);
     for (int i = 0; i < 4; i++)
         square(index + 4 * i, b + 2 + 16 * i, pitch);
     square(word, b + 66, pitch);
@@ -262,9 +314,11 @@ static inline void rows_iq3_xxs(struct panel_to to, const uint8_t *b, size_t pit
         lanes signs = with_parity(word[g]);
         __m512 scale = _mm512_add_ps(_mm512_set1_ps(0.5f), _mm512_cvtepi32_ps(down(word[g], 28)));
         put_group(to, g, _mm512_mul_ps(_mm512_mul_ps(d, scale), _mm512_set1_ps(0.5f)));
-        for (int s = 0; s < 8; s++) {
-            lanes at = both(down(index[2 * g + s / 4], 8 * (unsigned)(s % 4)), all(255));
-            put_step(to, 8 * g + s, with_signs(_mm512_i32gather_epi32(at, iq3xxs_grid, 4), signs, s));
+        for (int s = 0; s < 8; s += 2) {
+            lanes q[2];
+            look_up(q, &grid, 256, byte_pair(index[2 * g + s / 4], s / 2 % 2));
+            put_step(to, 8 * g + s, with_signs(_mm512_shuffle_epi8(table, q[0]), signs, s));
+            put_step(to, 8 * g + s + 1, with_signs(_mm512_shuffle_epi8(table, q[1]), signs, s + 1));
         }
     }
 }

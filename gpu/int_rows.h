@@ -35,7 +35,7 @@ struct matmul_int_args {
 };
 
 /* Tokens whose sums a thread keeps at once, and floats of its scratch for them and a panel of weights (cpu_panel.h) */
-enum { INT_TOKENS = 256, INT_SCRATCH = 2 * 32 * INT_TOKENS + 16384 };
+enum { INT_TOKENS = 512, INT_SCRATCH = 2 * 32 * INT_TOKENS + 16384 };
 
 /* Value i of a row, in units of its scale */
 static inline int int_row_value(const uint8_t *row, uint32_t n, uint32_t i)
