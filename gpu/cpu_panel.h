@@ -15,7 +15,7 @@ enum { PANEL_ROWS = 32, PANEL_COLUMNS = 512, PANEL_SPAN = 256 };
 struct panel {
     uint8_t w[PANEL_COLUMNS / 4][2][64];
     float scale[PANEL_COLUMNS / 16][PANEL_ROWS], min[PANEL_COLUMNS / 16][PANEL_ROWS]; /* min is divided by 128: it meets the bias of a row */
-    const uint8_t *next; /* see panel_ask; NULL: nothing to ask for */
+    struct ask next;
 };
 
 /* Types that unpack: columns per scale, and whether they have minima */
@@ -65,14 +65,6 @@ PANEL_TYPES(PANEL)
 
 static inline const uint8_t *panel_data(const struct gpu_mat *w, uint64_t row) { return AT(const uint8_t, w->data) + row * w->row_bytes; }
 
-/* Asks the memory for n more bytes of the panel that comes next, in the order of their addresses: a core foresees that, but not sixteen rows at once. Asked
- * for beyond the end of a mapping, nothing happens. */
-static inline void panel_ask(struct panel *p, size_t n)
-{
-    for (size_t i = 0; p->next && i < n; i += 64, p->next += 64)
-        _mm_prefetch((const char *)p->next, _MM_HINT_T1);
-}
-
 /* Types whose blocks are taken sixteen rows at a time */
 #define WHOLE_TYPES(X)                                                                                                                   \
     X(Q8_0, q8_0, 32, 34, 32) X(Q4_0, q4_0, 32, 18, 32) X(Q5_0, q5_0, 32, 22, 32) X(Q5_1, q5_1, 32, 24, 32) X(IQ4_NL, iq4_nl, 32, 18, 32)   \
@@ -82,11 +74,9 @@ static inline void panel_ask(struct panel *p, size_t n)
     static void whole_##fn(struct panel *p, const uint8_t *data, size_t pitch, uint32_t n)                                            \
     {                                                                                                                                 \
         for (uint32_t half = 0; half < 2; half++, data += 16 * pitch)                                                                 \
-            for (uint32_t k = 0; k < n; k += (len)) {                                                                                 \
-                panel_ask(p, 16 * (bytes));                                                                                           \
-                rows_##fn((struct panel_to){ p->w[k / 4][half], p->scale[k / (group)] + 16 * half, p->min[k / (group)] + 16 * half }, \
+            for (uint32_t k = 0; k < n; k += (len))                                                                                   \
+                rows_##fn((struct panel_to){ p->w[k / 4][half], p->scale[k / (group)] + 16 * half, p->min[k / (group)] + 16 * half, &p->next }, \
                           data + k / (len) * (bytes), pitch);                                                                         \
-            }                                                                                                                         \
     }
 WHOLE_TYPES(WHOLE)
 #undef WHOLE

@@ -8,10 +8,25 @@
 
 #include "gpu/quant_unpack.h"
 
+/* What a thread will read after this panel, asked for in the order of its addresses: a core foresees that, but not sixteen rows at once. Little by little,
+ * because few answers can be waited for at a time. Asked for beyond the end of a mapping, nothing happens. */
+struct ask {
+    const uint8_t *at; /* NULL: nothing */
+};
+static inline void ask_for(struct ask *a, size_t n)
+{
+    if (!a->at)
+        return;
+    for (size_t i = 0; i < n; i += 64)
+        _mm_prefetch((const char *)a->at + i, _MM_HINT_T1);
+    a->at += n;
+}
+
 /* Where a block of 16 rows goes: steps of four columns 128 bytes apart, scales (and minima, divided by 128) of a group 32 floats after the last one's */
 struct panel_to {
     uint8_t *w;
     float *scale, *min;
+    struct ask *next;
 };
 
 typedef __m512i lanes; /* a 32-bit number of each of 16 rows */
@@ -45,12 +60,30 @@ static inline void square(lanes out[4], const uint8_t *from, size_t pitch)
     out[3] = _mm512_unpackhi_epi64(high0, high1);
 }
 
-/* A 32-bit field of 16 rows */
-static inline lanes words(const uint8_t *from, size_t pitch)
+/* The same for 32 bytes of each row and eight registers, with half the loads for a byte. A register takes two rows, r and 4 + r (or 8 more), which change
+ * places inside 128 bits as above; then whole 128 bits do. */
+static inline void long_square(lanes out[8], const uint8_t *from, size_t pitch)
 {
-    lanes at = _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), all((int)pitch));
-    return _mm512_i32gather_epi32(at, from, 1);
+    lanes a[8], b[8];
+    for (size_t i = 0; i < 8; i++) {
+        const uint8_t *f = from + (i % 4 + i / 4 * 8) * pitch;
+        a[i] = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)f)),
+                                  _mm256_loadu_si256((const __m256i *)(const void *)(f + 4 * pitch)), 1);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        lanes low0 = _mm512_unpacklo_epi32(a[i], a[i + 1]), low1 = _mm512_unpacklo_epi32(a[i + 2], a[i + 3]);
+        lanes high0 = _mm512_unpackhi_epi32(a[i], a[i + 1]), high1 = _mm512_unpackhi_epi32(a[i + 2], a[i + 3]);
+        b[i] = _mm512_unpacklo_epi64(low0, low1);
+        b[i + 1] = _mm512_unpackhi_epi64(low0, low1);
+        b[i + 2] = _mm512_unpacklo_epi64(high0, high1);
+        b[i + 3] = _mm512_unpackhi_epi64(high0, high1);
+    }
+    for (int i = 0; i < 4; i++) {
+        out[i] = _mm512_shuffle_i32x4(b[i], b[4 + i], 0x88);
+        out[4 + i] = _mm512_shuffle_i32x4(b[i], b[4 + i], 0xdd);
+    }
 }
+
 /* f16 in the low half of every lane */
 static inline __m512 halves(lanes a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
 /* An f16 field of 16 rows; there need not be four bytes */
@@ -83,9 +116,9 @@ static inline void halves_of_32(lanes q[8], const uint8_t *from, size_t pitch)
 
 static inline void rows_q8_0(struct panel_to to, const uint8_t *b, size_t pitch)
 {
+    ask_for(to.next, 16 * 34);
     lanes z[8];
-    square(z, b + 2, pitch);
-    square(z + 4, b + 18, pitch);
+    long_square(z, b + 2, pitch);
     for (int s = 0; s < 8; s++)
         put_step(to, s, z[s]);
     put_group(to, 0, half_field(b, pitch));
@@ -93,6 +126,7 @@ static inline void rows_q8_0(struct panel_to to, const uint8_t *b, size_t pitch)
 
 static inline void rows_q4_0(struct panel_to to, const uint8_t *b, size_t pitch)
 {
+    ask_for(to.next, 16 * 18);
     lanes q[8];
     halves_of_32(q, b + 2, pitch);
     for (int s = 0; s < 8; s++)
@@ -102,6 +136,7 @@ static inline void rows_q4_0(struct panel_to to, const uint8_t *b, size_t pitch)
 
 static inline void rows_iq4_nl(struct panel_to to, const uint8_t *b, size_t pitch)
 {
+    ask_for(to.next, 16 * 18);
     lanes q[8], table = table16(kvalues_iq4nl);
     halves_of_32(q, b + 2, pitch);
     for (int s = 0; s < 8; s++)
@@ -111,21 +146,26 @@ static inline void rows_iq4_nl(struct panel_to to, const uint8_t *b, size_t pitc
 
 static inline void rows_q5_0(struct panel_to to, const uint8_t *b, size_t pitch)
 {
-    lanes q[8], fifth = words(b + 2, pitch);
+    ask_for(to.next, 16 * 22);
+    lanes q[8], head[4];
+    square(head, b, pitch); /* d and qh, and the first numbers */
+    lanes fifth = _mm512_or_si512(down(head[0], 16), up(head[1], 16));
     halves_of_32(q, b + 6, pitch);
     for (int s = 0; s < 8; s++) /* 16 less where bit 4 is not set */
         put_step(to, s, _mm512_mask_sub_epi8(q[s], ~four_bits(fifth, s), q[s], bytes(16)));
-    put_group(to, 0, half_field(b, pitch));
+    put_group(to, 0, halves(head[0]));
 }
 
 static inline void rows_q5_1(struct panel_to to, const uint8_t *b, size_t pitch)
 {
-    lanes q[8], head = words(b, pitch), fifth = words(b + 4, pitch);
+    ask_for(to.next, 16 * 24);
+    lanes q[8], head[4];
+    square(head, b, pitch); /* d, m and qh, and the first numbers */
     halves_of_32(q, b + 8, pitch);
     for (int s = 0; s < 8; s++)
-        put_step(to, s, _mm512_mask_add_epi8(q[s], four_bits(fifth, s), q[s], bytes(16)));
-    put_group(to, 0, halves(head));
-    put_min(to, 0, _mm512_sub_ps(_mm512_set1_ps(-0.0f), halves(down(head, 16))));
+        put_step(to, s, _mm512_mask_add_epi8(q[s], four_bits(head[1], s), q[s], bytes(16)));
+    put_group(to, 0, halves(head[0]));
+    put_min(to, 0, _mm512_sub_ps(_mm512_set1_ps(-0.0f), halves(down(head[0], 16))));
 }
 
 /* Scales and minima of Q4_K and Q5_K; see k_scale() and k_min() */
@@ -147,53 +187,54 @@ static inline void k_scales(struct panel_to to, const lanes head[4])
 
 static inline void rows_q4_k(struct panel_to to, const uint8_t *b, size_t pitch)
 {
-    lanes head[4], z[4];
+    lanes head[4], z[8];
     square(head, b, pitch);
     k_scales(to, head);
-    for (int k = 0; k < 8; k++) { /* 16 bytes: columns 64 (k / 2) + 16 (k % 2) .., and 32 more for the high halves */
-        square(z, b + 16 + 16 * k, pitch);
-        for (int i = 0; i < 4; i++) {
-            put_step(to, 16 * (k / 2) + 4 * (k % 2) + i, low_nibbles(z[i]));
-            put_step(to, 16 * (k / 2) + 8 + 4 * (k % 2) + i, high_nibbles(z[i]));
+    for (int k = 0; k < 4; k++) { /* 32 bytes: columns 64 k .., and 32 more for the high halves */
+        ask_for(to.next, 16 * 144 / 4);
+        long_square(z, b + 16 + 32 * k, pitch);
+        for (int i = 0; i < 8; i++) {
+            put_step(to, 16 * k + i, low_nibbles(z[i]));
+            put_step(to, 16 * k + 8 + i, high_nibbles(z[i]));
         }
     }
 }
 
 static inline void rows_q5_k(struct panel_to to, const uint8_t *b, size_t pitch)
 {
-    lanes head[4], fifth[8], z[4];
+    lanes head[4], fifth[8], z[8];
     square(head, b, pitch);
     k_scales(to, head);
-    square(fifth, b + 16, pitch);
-    square(fifth + 4, b + 32, pitch);
-    for (int k = 0; k < 8; k++) {
-        square(z, b + 48 + 16 * k, pitch);
-        for (int i = 0; i < 4; i++) {
-            lanes f = fifth[4 * (k % 2) + i], low = low_nibbles(z[i]), high = high_nibbles(z[i]);
-            __mmask64 low5 = _mm512_test_epi8_mask(f, bytes(1 << 2 * (k / 2))), high5 = _mm512_test_epi8_mask(f, bytes(2 << 2 * (k / 2)));
-            put_step(to, 16 * (k / 2) + 4 * (k % 2) + i, _mm512_mask_add_epi8(low, low5, low, bytes(16)));
-            put_step(to, 16 * (k / 2) + 8 + 4 * (k % 2) + i, _mm512_mask_add_epi8(high, high5, high, bytes(16)));
+    long_square(fifth, b + 16, pitch);
+    for (int k = 0; k < 4; k++) {
+        ask_for(to.next, 16 * 176 / 4);
+        long_square(z, b + 48 + 32 * k, pitch);
+        for (int i = 0; i < 8; i++) {
+            lanes low = low_nibbles(z[i]), high = high_nibbles(z[i]);
+            __mmask64 low5 = _mm512_test_epi8_mask(fifth[i], bytes(1 << 2 * k)), high5 = _mm512_test_epi8_mask(fifth[i], bytes(2 << 2 * k));
+            put_step(to, 16 * k + i, _mm512_mask_add_epi8(low, low5, low, bytes(16)));
+            put_step(to, 16 * k + 8 + i, _mm512_mask_add_epi8(high, high5, high, bytes(16)));
         }
     }
 }
 
 static inline void rows_q6_k(struct panel_to to, const uint8_t *b, size_t pitch)
 {
-    lanes scales[4], high[8], z[4];
+    lanes scales[4], high[8], z[8];
     __m512 d = half_field(b + 208, pitch);
     square(scales, b + 192, pitch);
     for (int s = 0; s < 16; s++)
         put_group(to, s, _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_srai_epi32(up(scales[s / 4], 24 - 8 * (unsigned)(s % 4)), 24))));
     for (int half = 0; half < 2; half++) {
-        square(high, b + 128 + 32 * half, pitch);
-        square(high + 4, b + 144 + 32 * half, pitch);
-        for (int k = 0; k < 4; k++) { /* 16 bytes of ql: columns 16 k .. of the half, and 64 more */
-            square(z, b + 64 * half + 16 * k, pitch);
-            for (int i = 0; i < 4; i++) {
-                lanes h = down(high[4 * (k % 2) + i], 2 * (unsigned)(k / 2));
+        long_square(high, b + 128 + 32 * half, pitch);
+        for (int k = 0; k < 2; k++) { /* 32 bytes of ql: columns 32 k .. of the half, and 64 more */
+            ask_for(to.next, 16 * 210 / 4);
+            long_square(z, b + 64 * half + 32 * k, pitch);
+            for (int i = 0; i < 8; i++) {
+                lanes h = down(high[i], 2 * (unsigned)k);
                 lanes low = _mm512_or_si512(low_nibbles(z[i]), up(both(h, bytes(3)), 4)), upper = _mm512_or_si512(high_nibbles(z[i]), both(h, bytes(0x30)));
-                put_step(to, 32 * half + 4 * k + i, _mm512_sub_epi8(low, bytes(32)));
-                put_step(to, 32 * half + 16 + 4 * k + i, _mm512_sub_epi8(upper, bytes(32)));
+                put_step(to, 32 * half + 8 * k + i, _mm512_sub_epi8(low, bytes(32)));
+                put_step(to, 32 * half + 16 + 8 * k + i, _mm512_sub_epi8(upper, bytes(32)));
             }
         }
     }
@@ -205,6 +246,7 @@ static inline void rows_iq4_xs(struct panel_to to, const uint8_t *b, size_t pitc
     square(head, b, pitch);
     __m512 d = halves(head[0]);
     for (unsigned g = 0; g < 8; g++) {
+        ask_for(to.next, 16 * 136 / 8);
         lanes scale = _mm512_or_si512(both(down(head[1], 4 * g), all(15)), up(both(down(head[0], 16 + 2 * g), all(3)), 4));
         put_group(to, (int)g, _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_sub_epi32(scale, all(32)))));
         halves_of_32(q, b + 8 + 16 * g, pitch);
@@ -270,14 +312,14 @@ static inline void rows_iq3_s(struct panel_to to, const uint8_t *b, size_t pitch
 {
     lanes index[16], ninth[4], signs[8], tail[4];
     struct nibble_grid grid = nibble_grid(iq3s_grid, 512, 0);
-    for (int i = 0; i < 4; i++)
-        square(index + 4 * i, b + 2 + 16 * i, pitch);
+    long_square(index, b + 2, pitch);
+    long_square(index + 8, b + 34, pitch);
     square(ninth, b + 66, pitch); /* and the first signs */
-    square(signs, b + 74, pitch);
-    square(signs + 4, b + 90, pitch);
+    long_square(signs, b + 74, pitch);
     square(tail, b + 94, pitch); /* ends with the scales */
     __m512 d = half_field(b, pitch);
     for (int g = 0; g < 8; g++) {
+        ask_for(to.next, 16 * 110 / 8);
         lanes scale = both(down(tail[3], 4 * (unsigned)g), all(15)), bits = down(ninth[g / 4], 8 * (unsigned)(g % 4));
         put_group(to, g, _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_add_epi32(scale, scale), all(1)))));
         for (int s = 0; s < 8; s += 2) {
@@ -305,12 +347,12 @@ static inline void rows_iq3_xxs(struct panel_to to, const uint8_t *b, size_t pit
     static const int8_t magnitude[16] = { 4, 12, 20, 28, 36, 44, 52, 62 }; /* of a byte of the grid / 8 */
     lanes index[16], word[8], table = table16(magnitude);
     struct nibble_grid grid = nibble_grid(iq3xxs_grid, 256, 3);
-    for (int i = 0; i < 4; i++)
-        square(index + 4 * i, b + 2 + 16 * i, pitch);
-    square(word, b + 66, pitch);
-    square(word + 4, b + 82, pitch);
+    long_square(index, b + 2, pitch);
+    long_square(index + 8, b + 34, pitch);
+    long_square(word, b + 66, pitch);
     __m512 d = half_field(b, pitch);
     for (int g = 0; g < 8; g++) {
+        ask_for(to.next, 16 * 98 / 8);
         lanes signs = with_parity(word[g]);
         __m512 scale = _mm512_add_ps(_mm512_set1_ps(0.5f), _mm512_cvtepi32_ps(down(word[g], 28)));
         put_group(to, g, _mm512_mul_ps(_mm512_mul_ps(d, scale), _mm512_set1_ps(0.5f)));
@@ -326,13 +368,12 @@ static inline void rows_iq3_xxs(struct panel_to to, const uint8_t *b, size_t pit
 static inline void rows_iq2_s(struct panel_to to, const uint8_t *b, size_t pitch)
 {
     lanes index[8], signs[8], tail[4];
-    square(index, b + 2, pitch);
-    square(index + 4, b + 18, pitch);
-    square(signs, b + 34, pitch);
-    square(signs + 4, b + 50, pitch);
+    long_square(index, b + 2, pitch);
+    long_square(signs, b + 34, pitch);
     square(tail, b + 66, pitch); /* qh, scales */
     __m512 d = half_field(b, pitch);
     for (int g = 0; g < 8; g++) { /* 32 columns, two scales */
+        ask_for(to.next, 16 * 82 / 8);
         for (int i = 0; i < 2; i++) {
             lanes four = both(down(tail[2 + g / 4], 8 * (unsigned)(g % 4) + 4 * (unsigned)i), all(15));
             __m512 scale = _mm512_add_ps(_mm512_set1_ps(0.5f), _mm512_cvtepi32_ps(four));

@@ -100,7 +100,7 @@ static void int_products(struct panel *p, const struct gpu_mat *w, uint64_t row,
                          float (*sum)[PANEL_ROWS])
 {
     uint32_t kind = panel_group(w->type), group = kind & ~1u;
-    p->next = next;
+    p->next = (struct ask){ next };
     for (uint32_t col = 0; col < w->n_in; col += PANEL_COLUMNS) {
         uint32_t n = MIN((uint32_t)PANEL_COLUMNS, w->n_in - col);
         panel_build(p, w, row, nr, col, n);
