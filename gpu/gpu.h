@@ -24,7 +24,8 @@ typedef uint64_t gpu_addr;
 /* Working memory of one thread for the length of one block. */
 struct cpu_scratch {
     float *f;
-    size_t n; /* floats */
+    size_t n;           /* floats */
+    uint32_t n_threads; /* that share the blocks of the call: this one will get about every n_threads-th. 0: 1 */
 };
 
 /* Computes items first .. first + n - 1 of a call. */
@@ -123,6 +124,8 @@ void gpu_print_hip_devices(void);
 
 uint32_t gpu_threads(const gpu *g);
 const char *gpu_isa_name(const gpu *g);
+/* cpu: whether this row runs as a vectorised twin on this machine. Other backends: false. */
+bool gpu_has_twin(const gpu *g, const struct gpu_kernel_table *t, uint32_t id);
 /* Cores this process may run on (affinity mask). */
 uint32_t gpu_cores_available(void);
 
@@ -159,6 +162,7 @@ struct gpu_cmd {
     size_t scratch_n;      /* floats per thread */
     const char *part;      /* of the model that the calls to come belong to: "moe"; set by whoever records, NULL: none */
     bool matrix;           /* products of many rows may run on matrix units, where the device has them (operands rounded to f16) */
+    gpu_addr rows;         /* cpu: products with quantised weights keep their activations here, as integers (int_rows.h); 0: all in f32 */
     void *recording;       /* the backend's form of the list, made at the first submit; NULL: none yet */
     struct err err;        /* the first failure while recording */
 };

@@ -28,7 +28,7 @@ static enum cpu_isa isa_detect(void)
 #if defined(HAVE_X86_ISAS)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma"))
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("fma"))
         return ISA_AVX512;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return ISA_AVX2;
@@ -119,6 +119,11 @@ const char *gpu_isa_name(const gpu *g)
     return c->reference ? "reference" : isa_name[c->isa];
 }
 
+bool gpu_has_twin(const gpu *g, const struct gpu_kernel_table *t, uint32_t id)
+{
+    return g->info.backend == GPU_CPU && !cpu_of_const(g)->reference && t->fast[cpu_of_const(g)->isa][id];
+}
+
 struct walk {
     const struct cpu *g;
     const struct gpu_cmd *c;
@@ -149,7 +154,7 @@ static void run_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
     const struct gpu_kernel *row = &call->table->row[call->id];
     gpu_row_fn fast = w->g->reference ? NULL : call->table->fast[w->g->isa][call->id];
     uint32_t first = block * row->grain;
-    struct cpu_scratch s = { w->c->scratch + rank * w->c->scratch_n, w->c->scratch_n };
+    struct cpu_scratch s = { w->c->scratch + rank * w->c->scratch_n, w->c->scratch_n, team_size(w->g->team) };
     (fast ? fast : row->ref)(call->args, first, MIN((uint32_t)row->grain, call->n_items - first), &s);
 }
 

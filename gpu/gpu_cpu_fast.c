@@ -1,7 +1,12 @@
 /* gpu_cpu_fast.c - vectorised twins of the shared rows; compiled once per instruction set (ISA). */
+#include "gpu/cpu_act.h"
 #include "gpu/cpu_decode.h"
 #include "gpu/cpu_vec.h"
 #include "gpu/gpu_kernels.h"
+#if defined(__AVX512VNNI__)
+#include "gpu/cpu_quantise.h"
+#include "gpu/cpu_tile.h"
+#endif
 
 #include <assert.h>
 
@@ -37,6 +42,54 @@ static void matmul(const void *args, uint32_t first, uint32_t n, struct cpu_scra
     }
 }
 
+#if defined(__AVX512VNNI__)
+static void quantise(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct quantise_args *a = args;
+    (void)scratch;
+    for (uint32_t t = first; t < first + n; t++)
+        quantise_row(AT(const float, a->x) + (size_t)t * a->x_stride, a->n, AT(uint8_t, a->rows) + t * int_row_bytes(a->n));
+}
+
+/* The panel n rows after row r of this job, which may lie in the next one */
+static const uint8_t *panel_after(const struct matmul_int_args *a, const struct matmul_job *job, uint32_t r, uint32_t n)
+{
+    const struct matmul_job *end = AT(const struct matmul_job, a->m.job) + a->m.n_job;
+    for (r += n; job < end && r >= size_up(job->w.n_out, MATMUL_GRAIN); job++)
+        r -= (uint32_t)size_up(job->w.n_out, MATMUL_GRAIN);
+    return job < end ? panel_data(&job->w, r) : NULL;
+}
+
+static void matmul_int(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct matmul_int_args *a = args;
+    const struct matmul_job *job = AT(const struct matmul_job, a->m.job);
+    uint32_t r = first;
+    for (; r >= size_up(job->w.n_out, MATMUL_GRAIN); job++)
+        r -= (uint32_t)size_up(job->w.n_out, MATMUL_GRAIN);
+    if (!panel_group(job->w.type)) {
+        matmul(&a->m, first, n, scratch);
+        return;
+    }
+    assert(scratch->n >= INT_SCRATCH && n <= PANEL_ROWS);
+    struct int_work *work = (void *)scratch->f;
+    uint32_t nr = MIN(n, job->w.n_out - r);
+    const uint8_t *next = panel_after(a, job, r, PANEL_ROWS * MAX(1u, scratch->n_threads));
+    for (uint32_t t0 = 0; t0 < a->m.n_tok; t0 += INT_TOKENS) {
+        uint32_t nt = MIN((uint32_t)INT_TOKENS, a->m.n_tok - t0);
+        struct int_rows x = { .row = AT(const uint8_t, a->rows) + t0 * int_row_bytes(job->w.n_in) };
+        int_products(&work->panel, &job->w, r, nr, x, nt, next, work->sum[0]);
+        for (uint32_t t = 0; t < nt; t++) {
+            float *sum = work->sum[0][t];
+            vf scale = v_set(job->scale * int_row_scale(int_row_at(x, t, job->w.n_in)));
+            v_store(sum, v_act(job->act, scale * v_load(sum)));
+            v_store(sum + 16, v_act(job->act, scale * v_load(sum + 16)));
+            memcpy(AT(float, job->y) + (size_t)(t0 + t) * job->y_stride + r, sum, nr * sizeof *sum);
+        }
+    }
+}
+#endif
+
 /* Reads at the speed of the memory, not of a chain of additions. */
 static void bench_read(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
@@ -63,4 +116,11 @@ static void bench_read(const void *args, uint32_t first, uint32_t n, struct cpu_
     }
 }
 
-const gpu_row_fn ISA_NAME(gpu_fast)[GPU_K_COUNT] = { [K_matmul] = matmul, [K_bench_read] = bench_read };
+const gpu_row_fn ISA_NAME(gpu_fast)[GPU_K_COUNT] = {
+    [K_matmul] = matmul,
+    [K_bench_read] = bench_read,
+#if defined(__AVX512VNNI__)
+    [K_quantise] = quantise,
+    [K_matmul_int] = matmul_int,
+#endif
+};

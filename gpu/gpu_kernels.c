@@ -1,6 +1,7 @@
 /* gpu_kernels.c - the table of the shared rows. */
 #include "gpu/device_weights.h"
 #include "gpu/gpu_kernels.h"
+#include "gpu/quant.h"
 
 #include <assert.h>
 
@@ -17,8 +18,8 @@ static const struct gpu_kernel rows[GPU_K_COUNT] = {
 FAST_DECLARE(gpu_fast);
 const struct gpu_kernel_table gpu_kernels = { rows, FAST_TABLES(gpu_fast), GPU_K_COUNT };
 
-/* Four decoded weight rows, each padded to a whole vector. */
-size_t gpu_scratch_floats(uint32_t n_in) { return 4 * size_up(n_in, 16); }
+/* Four decoded weight rows, each padded to a whole vector; or what products with integers take. */
+size_t gpu_scratch_floats(uint32_t n_in) { return MAX(4 * size_up(n_in, 16), (size_t)INT_SCRATCH); }
 
 /* Builds of a row follow one another in the table: by weight type as device_build_of counts them, then by rows of x. */
 static uint32_t rows_step(uint32_t n_tok) { return n_tok > 4 ? 3 : n_tok > 2 ? 2 : n_tok - 1; }
@@ -80,6 +81,19 @@ static void products(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t 
     }
 }
 
+void gpu_quantise(struct gpu_cmd *c, gpu_addr x, uint32_t x_stride, uint32_t n, uint32_t n_tok, size_t at)
+{
+    CALL(c, gpu_kernels, K_quantise, n_tok, struct quantise_args, .x = x, .rows = c->rows + at, .x_stride = x_stride, .n = n);
+}
+
+static bool any_unpacks(const struct matmul_job *jobs, uint32_t n_job)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < n_job; i++)
+        any = any || quant_unpacks(jobs[i].w.type);
+    return any;
+}
+
 void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok)
 {
     uint32_t items = 0;
@@ -91,8 +105,13 @@ void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job
     }
     for (uint32_t i = 0; i < n_job; i++)
         items += (uint32_t)size_up(jobs[i].w.n_out, MATMUL_GRAIN);
-    CALL(c, gpu_kernels, K_matmul, items, struct matmul_args, .x = x, .job = gpu_block(c, jobs), .x_stride = x_stride, .n_job = n_job,
-         .n_tok = n_tok);
+    struct matmul_args a = { .x = x, .job = gpu_block(c, jobs), .x_stride = x_stride, .n_job = n_job, .n_tok = n_tok };
+    if (!c->rows || !any_unpacks(jobs, n_job)) {
+        gpu_record(c, &gpu_kernels, K_matmul, &a, sizeof a, items);
+        return;
+    }
+    gpu_quantise(c, x, x_stride, jobs->w.n_in, n_tok, 0);
+    CALL(c, gpu_kernels, K_matmul_int, items, struct matmul_int_args, .m = a, .rows = c->rows);
 }
 
 _Static_assert(sizeof(struct matmul_job) == MATMUL_JOB_BYTES, "the kernels step through jobs by this size");

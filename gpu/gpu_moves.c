@@ -37,6 +37,19 @@ void matmul_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m
 void matvec_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m) { matmul_moves(args, at, m); }
 void gemm_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m) { matmul_moves(args, at, m); }
 
+void matmul_int_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct matmul_int_args *a = args;
+    matmul_moves(&a->m, at, m);
+}
+
+void quantise_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct quantise_args *a = args;
+    m->activations += at->n_items * (moves_words(a->n) + int_row_bytes(a->n));
+    m->flops += 2 * (uint64_t)at->n_items * a->n;
+}
+
 void copy_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
 {
     const struct copy_args *a = args;

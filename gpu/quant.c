@@ -1,7 +1,7 @@
 /* quant.c - the table of block formats; binary16 in plain arithmetic. */
 #include "gpu/quant.h"
 
-#include "gpu/quant_decode.h"
+#include "gpu/quant_unpack.h"
 
 static const struct quant_type type[QUANT_ID_LIMIT] = {
 #define ROW(ID, fn, len, bytes) [QUANT_##ID] = { QUANT_##ID, #ID, len, bytes, decode_##fn },
@@ -15,6 +15,16 @@ static const struct quant_type type[QUANT_ID_LIMIT] = {
 };
 
 const struct quant_type *quant_type(uint32_t id) { return id < QUANT_ID_LIMIT && type[id].name ? &type[id] : NULL; }
+
+bool quant_unpacks(uint32_t id)
+{
+    static const bool unpacks[QUANT_ID_LIMIT] = {
+#define UNPACKS(ID, fn, len, bytes) [QUANT_##ID] = true,
+        QUANT_UNPACKERS(UNPACKS)
+#undef UNPACKS
+    };
+    return id < QUANT_ID_LIMIT && unpacks[id];
+}
 
 const char *quant_foreign_name(uint32_t id)
 {

@@ -32,6 +32,8 @@ struct quant_type {
 
 /* The type with this id, or NULL when the id is unknown. */
 const struct quant_type *quant_type(uint32_t id);
+/* Whether blocks of this type are small integers with scales (quant_unpack.h). */
+bool quant_unpacks(uint32_t id);
 /* For a message about an unknown id: the name of a removed type or of a private fork's type ("ROCmFPX Q4_0_ROCMFP4"),
  * "unknown" otherwise. */
 const char *quant_foreign_name(uint32_t id);

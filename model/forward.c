@@ -8,6 +8,7 @@
 
 #include "gpu/device_weights.h"
 #include "gpu/gpu_kernels.h"
+#include "gpu/quant.h"
 #include "model/model_kernels.h"
 
 #include <math.h>
@@ -105,13 +106,29 @@ static void experts_grouped(struct gpu_cmd *c, const struct forward *f, const st
     uint32_t most_active = MIN(b->n_expert, n_tok * b->n_used);
     CALL(c, model_kernels, K_moe_group, 1, struct moe_group_args, .block = block, .id = f->moe_s.id, .weight = f->moe_s.weight, .group = f->moe_s.group,
          .expert = f->moe_s.expert, .start = f->moe_s.start, .row = f->moe_s.row, .share = f->moe_s.share, .cursor = f->moe_s.cursor, .n_tok = n_tok);
-    CALL(c, model_kernels, K_moe_gate_up, most_active * (uint32_t)size_up(b->ff, MOE_GRAIN), struct moe_gate_up_args, .block = block,
-         .group = f->moe_s.group, .expert = f->moe_s.expert, .start = f->moe_s.start, .row = f->moe_s.row, .u = f->u, .h = f->moe_s.h);
+    struct moe_gate_up_args up = { .block = block, .group = f->moe_s.group, .expert = f->moe_s.expert, .start = f->moe_s.start, .row = f->moe_s.row,
+                                   .u = f->u, .h = f->moe_s.h };
+    struct moe_down_args down = { .block = block, .group = f->moe_s.group, .expert = f->moe_s.expert, .start = f->moe_s.start, .row = f->moe_s.row,
+                                  .share = f->moe_s.share, .h = f->moe_s.h, .shared_h = f->moe_s.shared_h, .shared_gate = f->moe_s.shared_scalar,
+                                  .y = f->y, .n_tok = n_tok };
+    uint32_t up_items = most_active * (uint32_t)size_up(b->ff, MOE_GRAIN);
+    bool integers = c->rows && quant_unpacks(b->gate.type) && quant_unpacks(b->up.type) && quant_unpacks(b->down.type) && quant_unpacks(b->shared_down.type);
+    if (integers) {
+        gpu_quantise(c, f->u, b->n_embd, b->n_embd, n_tok, 0);
+        CALL(c, model_kernels, K_moe_gate_up_int, up_items, struct moe_gate_up_int_args, .m = up, .u_rows = c->rows);
+    } else {
+        gpu_record(c, &model_kernels, K_moe_gate_up, &up, sizeof up, up_items);
+    }
     CALL(c, model_kernels, K_swiglu, n_tok, struct swiglu_args, .gate = f->moe_s.shared_gate, .up = f->moe_s.shared_up, .out = f->moe_s.shared_h,
          .n = b->shared_ff);
-    CALL(c, model_kernels, K_moe_down, b->n_embd, struct moe_down_args, .block = block, .group = f->moe_s.group, .expert = f->moe_s.expert,
-         .start = f->moe_s.start, .row = f->moe_s.row, .share = f->moe_s.share, .h = f->moe_s.h, .shared_h = f->moe_s.shared_h,
-         .shared_gate = f->moe_s.shared_scalar, .y = f->y, .n_tok = n_tok);
+    if (integers) { /* the rows of u are no longer needed */
+        size_t shared_at = n_tok * b->n_used * int_row_bytes(b->ff);
+        gpu_quantise(c, f->moe_s.h, b->ff, b->ff, n_tok * b->n_used, 0);
+        gpu_quantise(c, f->moe_s.shared_h, b->shared_ff, b->shared_ff, n_tok, shared_at);
+        CALL(c, model_kernels, K_moe_down_int, b->n_embd, struct moe_down_int_args, .m = down, .h_rows = c->rows, .shared_rows = c->rows + shared_at);
+    } else {
+        gpu_record(c, &model_kernels, K_moe_down, &down, sizeof down, b->n_embd);
+    }
 }
 
 /* The experts of many rows on the matrix units of a device */
@@ -272,10 +289,20 @@ static void place_moe(const struct forward *f, struct forward_layer *l, const st
     l->shared_down = job(&w->shared_down, f->moe_s.shared_y, ACT_NONE, 1);
 }
 
-void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, uint32_t kv_type, struct qsa_form form,
-                  bool device, bool matrix)
+/* Integer rows of the largest step: of the widest x of a product, or of all inputs of the experts' second products */
+static size_t forward_rows_bytes(const struct forward *f)
 {
-    *f = (struct forward){ .shape = s, .w = w, .max_tok = max_tok, .kv_type = kv_type, .device = device, .matrix = matrix, .cap_blocks = qsa_cap_blocks(n_ctx) };
+    const struct shape *s = f->shape;
+    uint32_t widest = MAX(s->n_stream * s->n_embd, MAX(s->n_head * s->head_dim, s->gdn_v_head * s->gdn_dim));
+    widest = (uint32_t)size_up(MAX(widest, s->ple_layer >= 0 ? s->ple_head * s->ple_row : 0), 32);
+    return f->max_tok * MAX(int_row_bytes(widest), s->n_expert_used * int_row_bytes(s->expert_ff) + int_row_bytes(s->shared_ff));
+}
+
+void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, uint32_t kv_type, struct qsa_form form,
+                  bool device, bool rounded)
+{
+    *f = (struct forward){ .shape = s, .w = w, .max_tok = max_tok, .kv_type = kv_type, .device = device, .matrix = device && rounded,
+                           .integers = !device && rounded, .cap_blocks = qsa_cap_blocks(n_ctx) };
     f->gdn = (struct gdn_dims){ .n_embd = s->n_embd, .n_k = s->gdn_k_head, .n_v = s->gdn_v_head, .dim = s->gdn_dim, .taps = s->conv_taps };
     f->qsa = (struct qsa_dims){ .n_embd = s->n_embd, .n_head = s->n_head, .n_kv = s->n_head_kv, .device = device, .dim = s->head_dim, .rope_dim = s->rope_dim,
                                 .idx_head = s->idx_head, .idx_dim = s->idx_dim, .budget = s->idx_budget / QSA_RATIO, .form = form };
@@ -328,6 +355,8 @@ void forward_place(struct forward *f, struct forward_memory *m, const struct lay
     size_t spans = (s->n_vocab + TOP_SPAN - 1) / TOP_SPAN; /* of the vocabulary, then of what these leave */
     for (int i = 0; i < 2; i++, spans = (spans * TOP_MAX + TOP_SPAN - 1) / TOP_SPAN)
         f->parts[i] = ADDR(arena_take(a, DECODE_ROWS * spans * TOP_MAX, sizeof(struct argmax_best)));
+    if (f->integers)
+        f->rows = ADDR(arena_take(a, forward_rows_bytes(f), 1));
     /* The parts of a layer are never alive together: their scratch lies in the same place. */
     size_t base = a->used, end = base;
     gdn_scratch_take(&f->gdn_s, a, &f->gdn, n);

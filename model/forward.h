@@ -69,6 +69,7 @@ struct forward {
     uint32_t max_logits; /* rows of the largest head */
     uint32_t kv_type;    /* QSA_KV_* */
     bool matrix;         /* many rows may run on its matrix units */
+    bool integers;       /* cpu: products with quantised weights work with integer rows */
     bool device;         /* not the cpu: weights in device layouts, few rows in fused calls */
 
     /* layer blocks: built once by the host, then copied to where kernels read them */
@@ -98,6 +99,7 @@ struct forward {
     gpu_addr low;        /* [max_tok, hc_rank] */
     gpu_addr inject;     /* [max_tok, n_stream] */
     gpu_addr u, y;       /* [max_tok, n_embd] */
+    gpu_addr rows;       /* integers: rows of what is multiplied (gpu/int_rows.h), aligned to 64 bytes */
     gpu_addr logits;     /* [max_logits, n_vocab] */
     gpu_addr parts[2];   /* lists of forward_choose on the way */
     struct gdn_scratch gdn_s;
@@ -114,9 +116,9 @@ struct forward {
     struct forward_verify verify;
 };
 
-/* Dimensions and limits; before forward_place. */
+/* Dimensions and limits; before forward_place. rounded: operands may be rounded, to f16 for the matrix units of a device, to integers on the cpu. */
 void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, uint32_t kv_type, struct qsa_form form,
-                  bool device, bool matrix);
+                  bool device, bool rounded);
 /* ERR_UNSUPPORTED, by name, for a shape outside the bounds of the device kernels. */
 status forward_check_device(const struct shape *s, struct err *e);
 /* Memory of a session. Each may only count. */

@@ -134,6 +134,19 @@ struct moe_down_args {
     uint32_t reserved;
 };
 
+/* The same on integer rows (gpu/int_rows.h): all four matrices unpack. cpu only. */
+#ifndef HAYATE_KERNEL
+struct moe_gate_up_int_args {
+    struct moe_gate_up_args m; /* u is not read */
+    gpu_addr u_rows;           /* [n_tok] rows of n_embd values */
+};
+struct moe_down_int_args {
+    struct moe_down_args m;    /* neither h nor shared_h is read */
+    gpu_addr h_rows;           /* [n_tok * n_used] rows of ff values */
+    gpu_addr shared_rows;      /* [n_tok] rows of shared_ff values */
+};
+#endif
+
 /* The experts as a device runs them without grouping: each (row, slot) by itself, so a row comes out the same in any batch.
  * moe_up: h[t][k][r] = silu(gate_e[r] . u) * (up_e[r] . u), e = id[t][k]. Blocks: spans of MOE_UP_GRAIN pairs x rows x slots, slots fastest.
  * Items = blocks * MOE_UP_GRAIN. */

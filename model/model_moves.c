@@ -150,6 +150,16 @@ void moe_down_moves(const void *args, const struct gpu_at *at, struct gpu_moves 
     const struct moe_down_args *a = args;
     down(gpu_at_block(at, a->block), a->n_tok, 1, m);
 }
+void moe_gate_up_int_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct moe_gate_up_int_args *a = args;
+    moe_gate_up_moves(&a->m, at, m);
+}
+void moe_down_int_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct moe_down_int_args *a = args;
+    moe_down_moves(&a->m, at, m);
+}
 void moe_up_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
 {
     const struct moe_up_args *a = args;

@@ -139,7 +139,10 @@ static void random_block(struct row_case *c, uint32_t quant_id, uint8_t *p, size
     case QUANT_Q4_K: case QUANT_Q5_K: case QUANT_Q5_1: case QUANT_Q4_1: memcpy(p + 2, &h, 2); /* fallthrough */
     case QUANT_F16: case QUANT_Q8_0: case QUANT_Q4_0: case QUANT_Q5_0: case QUANT_IQ4_NL: case QUANT_IQ4_XS: case QUANT_IQ3_S: case QUANT_IQ3_XXS:
     case QUANT_IQ2_S: case QUANT_IQ2_XS: case QUANT_IQ2_XXS: case QUANT_IQ1_S: memcpy(p, &h, 2); break;
-    case QUANT_Q6_K: case QUANT_Q3_K: memcpy(p + n - 2, &h, 2); break;
+    case QUANT_Q6_K: case QUANT_Q3_K: case QUANT_TQ2_0: memcpy(p + n - 2, &h, 2); break;
+    case QUANT_MXFP4: p[0] = (uint8_t)(112 + case_rnd(c, 12)); break;
+    case QUANT_NVFP4: for (int i = 0; i < 4; i++) p[i] &= 0x1f; break;
+    case QUANT_IQ1_M: for (int i = 0; i < 4; i++) p[n - 7 + 2 * i] = (uint8_t)((p[n - 7 + 2 * i] & 15) | (h >> 4 * i & 15) << 4); break;
     case QUANT_Q2_K: memcpy(p + n - 4, &h, 2); memcpy(p + n - 2, &h, 2); break;
     default: assert(0 && "random_block: where are the scales of this type?");
     }

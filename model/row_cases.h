@@ -111,6 +111,11 @@ struct row_cases {
      * NAME_r1 for the first row of the batch alone, t = 1, 2, .. moves that on by a row. Every build must give each row the bits it has alone. */
     void (*alone)(struct row_case *c, uint32_t t);
 };
+/* Builders of row_cases_int.c, for the tables of their modules */
+void case_quantise(struct row_case *c);
+void case_matmul_int(struct row_case *c);
+void case_moe_gate_up_int(struct row_case *c);
+void case_moe_down_int(struct row_case *c);
 extern const struct row_cases gpu_cases[], gdn_cases[], qsa_cases[], model_cases[];
 
 struct row_module {

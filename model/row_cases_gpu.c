@@ -271,6 +271,8 @@ const struct row_cases gpu_cases[] = {
     { .ref = matvec_ref, .build = matvec, .alone = matvec_alone },
     { .ref = gemm_ref, .build = gemm },
     { .ref = matmul_ref, .build = matmul },
+    { .ref = quantise_ref, .build = case_quantise },
+    { .ref = matmul_int_ref, .build = case_matmul_int },
     { .ref = copy_ref, .build = copy },
     { .ref = slide_ref, .build = slide },
     { .ref = argmax_part_ref, .build = argmax_part },

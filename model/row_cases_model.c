@@ -568,6 +568,8 @@ const struct row_cases model_cases[] = {
     { .ref = moe_group_ref, .build = moe_group },
     { .ref = moe_gate_up_ref, .build = moe_gate_up },
     { .ref = moe_down_ref, .build = moe_down },
+    { .ref = moe_gate_up_int_ref, .build = case_moe_gate_up_int },
+    { .ref = moe_down_int_ref, .build = case_moe_down_int },
     { .ref = swiglu_ref, .build = swiglu },
     { .ref = hc_down_ref, .build = hc_down, .alone = hc_down_alone },
     { .ref = hc_up_ref, .build = hc_up, .alone = hc_up_alone },

@@ -178,7 +178,7 @@ static status run_on_device(struct row_check *k, const struct row_module *m, uin
 static status check_items(struct row_check *k, const struct row_module *m, uint32_t id, uint32_t n_items, struct row_result *r, struct err *e)
 {
     struct row_case *c = &k->c;
-    struct cpu_scratch scratch = { k->scratch, CASE_SCRATCH };
+    struct cpu_scratch scratch = { .f = k->scratch, .n = CASE_SCRATCH };
     c->n_items = n_items;
     memcpy(k->sent, c->image, c->used);
     case_run(c, c->row->ref, &scratch);

@@ -68,6 +68,7 @@ status session_open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct e
     TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)n_calls, s->work, forward_thread_floats(&s->f), e));
     c->block_delta = s->blocks.addr - ADDR(s->host_blocks);
     c->matrix = s->f.matrix;
+    c->rows = s->f.rows;
     return OK;
 }
 

@@ -1,10 +1,15 @@
 /* session_plan.c - what a session needs, before anything is allocated: sizes, the lines of the plan, whether it fits. */
+#include "gpu/gpu_kernels.h"
 #include "model/session_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static bool on_matrix(const model *m, const struct session_params *p) { return on_device(m) && !p->precise && gpu_info_of(m->gpu)->matrix; }
+/* Operands of products are rounded: to f16 for matrix units, to integers on a cpu that multiplies bytes */
+static bool rounded(const model *m, const struct session_params *p)
+{
+    return !p->precise && (on_device(m) ? gpu_info_of(m->gpu)->matrix : gpu_has_twin(m->gpu, &gpu_kernels, K_matmul_int));
+}
 
 /* Rows of a prefill step: a device needs many to read every expert's weights once for several of them */
 static uint32_t ubatch_of(const model *m, const struct session_params *p)
@@ -63,7 +68,7 @@ const char *kv_type_name(const struct session_params *p)
 
 void session_forward(struct forward *f, const model *m, const struct session_params *p)
 {
-    forward_init(f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), session_kv_type(p), form_of(p), on_device(m), on_matrix(m, p));
+    forward_init(f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), session_kv_type(p), form_of(p), on_device(m), rounded(m, p));
 }
 
 void session_size(struct session_sizes *z, const model *m, const struct session_params *p)

@@ -3,6 +3,7 @@
 
 #include "gdn/gdn_args.h"
 #include "gpu/gpu_args.h"
+#include "gpu/int_rows.h"
 #include "gpu/kernels.h"
 #include "gpu/slide_args.h"
 #include "gpu/top_args.h"
