@@ -20,28 +20,27 @@ static inline int32_t quantise_16(const float *x, __m512 inverse, uint8_t *to)
 
 static void quantise_row(const float *x, uint32_t n, uint8_t *row)
 {
-    __m512i most_bits = _mm512_setzero_si512();
-    for (uint32_t i = 0; i < n; i += 16)
-        most_bits = _mm512_max_epi32(most_bits, _mm512_and_si512(_mm512_loadu_si512(x + i), _mm512_set1_epi32(0x7fffffff)));
-    int32_t bits = _mm512_reduce_max_epi32(most_bits);
-    float most, scale = NAN, inverse = 0;
-    memcpy(&most, &bits, sizeof most);
-    memset(row, 0, int_row_values(n));
-    memset(row + int_row_bytes(n) - 64, 0, 64); /* behind the values */
-    uint8_t *v = row + int_row_values(n);
-    if (bits < 0x7f800000) {
-        scale = most / INT_ROWS_MAX;
-        inverse = most >= INT_ROWS_LEAST ? INT_ROWS_MAX / most : 0;
-    }
-    memcpy(row, &scale, sizeof scale);
-    if (bits >= 0x7f800000) {
-        memset(v, 0, 2 * (size_t)n);
-        return;
-    }
-    int32_t *bias16 = (int32_t *)(void *)(row + int_row_bias()), *bias32 = bias16 + n / 16;
+    float *scale = (float *)(void *)row;
+    int32_t *bias16 = (int32_t *)(void *)(row + int_row_bias(n)), *bias32 = bias16 + n / 16;
+    uint8_t *v = row + int_row_values(n), *end = row + (size_t)n / 8 * 4;
+    memset(end, 0, (size_t)(v - end)); /* padding */
+    memset(v + 2 * (size_t)n, 0, (size_t)(row + int_row_bytes(n) - v) - 2 * (size_t)n);
     for (uint32_t i = 0; i < n; i += 32) {
-        bias16[i / 16] = quantise_16(x + i, _mm512_set1_ps(inverse), v + 2 * (size_t)i);
-        bias16[i / 16 + 1] = quantise_16(x + i + 16, _mm512_set1_ps(inverse), v + 2 * (size_t)i + 32);
+        const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+        __m512i a = _mm512_and_si512(_mm512_loadu_si512(x + i), magnitude), b = _mm512_and_si512(_mm512_loadu_si512(x + i + 16), magnitude);
+        int32_t bits = _mm512_reduce_max_epi32(_mm512_max_epi32(a, b)); /* of magnitudes: NaN is above infinity, and that above all numbers */
+        float most;
+        memcpy(&most, &bits, sizeof most);
+        bool finite = bits < 0x7f800000;
+        scale[i / 32] = finite ? most / INT_ROWS_MAX : NAN;
+        if (finite) {
+            __m512 inverse = _mm512_set1_ps(most >= INT_ROWS_LEAST ? INT_ROWS_MAX / most : 0);
+            bias16[i / 16] = quantise_16(x + i, inverse, v + 2 * (size_t)i);
+            bias16[i / 16 + 1] = quantise_16(x + i + 16, inverse, v + 2 * (size_t)i + 32);
+        } else {
+            memset(v + 2 * (size_t)i, 0, 64);
+            bias16[i / 16] = bias16[i / 16 + 1] = 0;
+        }
         bias32[i / 32] = bias16[i / 16] + bias16[i / 16 + 1];
     }
 }

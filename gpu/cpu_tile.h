@@ -1,7 +1,7 @@
 /* cpu_tile.h - products of weight panels with integer rows (int_rows.h); AVX-512 with VNNI only.
  *
- * The sum of a row of weights and a row of x is one chain over the groups of columns, ascending: sum = scale * (integer sum of the group) + sum, and
- * with minima sum = min * bias + sum. Integer sums are exact, so neither the number of rows nor how a tile is cut shows in a result. */
+ * The sum of a row of weights and a row of x is one chain over the groups of columns, ascending: sum = (scale of w * scale of x) * (integer sum of the
+ * group) + sum, and with minima sum = min * (bias * scale of x) + sum. Integer sums are exact, so neither the number of rows nor how a tile is cut shows in a result. */
 #ifndef HAYATE_GPU_CPU_TILE_H
 #define HAYATE_GPU_CPU_TILE_H
 
@@ -24,9 +24,10 @@ _Static_assert(sizeof(struct int_work) <= INT_SCRATCH * sizeof(float), "scratch 
 
 static inline const uint8_t *int_row_at(struct int_rows x, uint32_t t, uint32_t n) { return x.row + (x.index ? x.index[t] : t) * int_row_bytes(n); }
 
-/* The rows of a tile, at the first column of a panel: values, and biases of groups */
+/* The rows of a tile, at the first column of a panel: values, biases of groups, scales */
 struct tile_rows {
     const int32_t *value[TILE_TOKENS], *bias[TILE_TOKENS];
+    const float *scale[TILE_TOKENS];
 };
 
 static inline __attribute__((always_inline)) void tile(const struct panel *p, const struct tile_rows *x, uint32_t n, float (*sum)[PANEL_ROWS], bool begin,
@@ -55,13 +56,16 @@ static inline __attribute__((always_inline)) void tile(const struct panel *p, co
                 low[j][1] = _mm512_dpbusd_epi32(low[j][1], w1, xl);
             }
         }
-        for (int j = 0; j < nt; j++)
+        for (int j = 0; j < nt; j++) {
+            float scale = x->scale[j][g / (32 / group)];
             for (int h = 0; h < 2; h++) {
                 __m512i whole = _mm512_add_epi32(_mm512_slli_epi32(high[j][h], 8), low[j][h]);
-                acc[j][h] = _mm512_fmadd_ps(_mm512_loadu_ps(p->scale[g] + 16 * h), _mm512_cvtepi32_ps(whole), acc[j][h]);
+                __m512 both_scales = _mm512_mul_ps(_mm512_loadu_ps(p->scale[g] + 16 * h), _mm512_set1_ps(scale));
+                acc[j][h] = _mm512_fmadd_ps(both_scales, _mm512_cvtepi32_ps(whole), acc[j][h]);
                 if (has_min)
-                    acc[j][h] = _mm512_fmadd_ps(_mm512_loadu_ps(p->min[g] + 16 * h), _mm512_set1_ps((float)x->bias[j][g]), acc[j][h]);
+                    acc[j][h] = _mm512_fmadd_ps(_mm512_loadu_ps(p->min[g] + 16 * h), _mm512_set1_ps(scale * (float)x->bias[j][g]), acc[j][h]);
             }
+        }
     }
     for (int j = 0; j < nt; j++)
         for (int h = 0; h < 2; h++)
@@ -94,7 +98,7 @@ static inline uint32_t panel_group(uint32_t type)
     return 0;
 }
 
-/* sum[t][i] = row row + i of w . row t of x, i < nr <= 32, without the scale of x; n_tok <= INT_TOKENS. next: the panel that this thread will want after
+/* sum[t][i] = row row + i of w . row t of x, i < nr <= 32; n_tok <= INT_TOKENS. next: the panel that this thread will want after
  * this one, or NULL */
 static void int_products(struct panel *p, const struct gpu_mat *w, uint64_t row, uint32_t nr, struct int_rows x, uint32_t n_tok, const uint8_t *next,
                          float (*sum)[PANEL_ROWS])
@@ -110,7 +114,8 @@ static void int_products(struct panel *p, const struct gpu_mat *w, uint64_t row,
             for (uint32_t j = 0; j < nt; j++) {
                 const uint8_t *r = int_row_at(x, t + j, w->n_in);
                 rows.value[j] = (const int32_t *)(const void *)(r + int_row_values(w->n_in) + 2 * (size_t)col);
-                rows.bias[j] = (const int32_t *)(const void *)(r + int_row_bias()) + (group == 32 ? w->n_in / 16 : 0) + col / group;
+                rows.scale[j] = (const float *)(const void *)r + col / 32;
+                rows.bias[j] = (const int32_t *)(const void *)(r + int_row_bias(w->n_in)) + (group == 32 ? w->n_in / 16 : 0) + col / group;
             }
             switch (kind) {
             case 16: tiles_16(p, &rows, n, sum + t, col == 0, nt); break;

@@ -81,7 +81,7 @@ static void matmul_int(const void *args, uint32_t first, uint32_t n, struct cpu_
         int_products(&work->panel, &job->w, r, nr, x, nt, next, work->sum[0]);
         for (uint32_t t = 0; t < nt; t++) {
             float *sum = work->sum[0][t];
-            vf scale = v_set(job->scale * int_row_scale(int_row_at(x, t, job->w.n_in)));
+            vf scale = v_set(job->scale);
             v_store(sum, v_act(job->act, scale * v_load(sum)));
             v_store(sum + 16, v_act(job->act, scale * v_load(sum + 16)));
             memcpy(AT(float, job->y) + (size_t)(t0 + t) * job->y_stride + r, sum, nr * sizeof *sum);

@@ -14,24 +14,26 @@ void quantise_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu
     for (uint32_t t = first; t < first + n_items; t++) {
         const float *x = AT(const float, a->x) + (size_t)t * a->x_stride;
         uint8_t *row = AT(uint8_t, a->rows) + t * int_row_bytes(n);
-        int32_t *bias16 = (int32_t *)(void *)(row + int_row_bias()), *bias32 = bias16 + n / 16;
+        float *scale = (float *)(void *)row;
+        int32_t *bias16 = (int32_t *)(void *)(row + int_row_bias(n)), *bias32 = bias16 + n / 16;
         int8_t *v = (int8_t *)(row + int_row_values(n));
-        float most = 0, scale, inverse;
-        bool finite = true;
         memset(row, 0, int_row_bytes(n));
-        for (uint32_t i = 0; i < n; i++) {
-            finite = finite && isfinite(x[i]);
-            most = fmaxf(most, fabsf(x[i]));
-        }
-        scale = finite ? most / INT_ROWS_MAX : NAN;
-        memcpy(row, &scale, sizeof scale);
-        inverse = finite && most >= INT_ROWS_LEAST ? INT_ROWS_MAX / most : 0;
-        for (uint32_t i = 0; finite && i < n; i++) {
-            int q = (int)rintf(x[i] * inverse), lo = ((q + 128) & 255) - 128;
-            v[i / 4 * 8 + i % 4] = (int8_t)((q - lo) / 256);
-            v[i / 4 * 8 + 4 + i % 4] = (int8_t)lo;
-            bias16[i / 16] -= 128 * q;
-            bias32[i / 32] -= 128 * q;
+        for (uint32_t g = 0; g < n / 32; g++) {
+            float most = 0;
+            bool finite = true;
+            for (uint32_t i = 32 * g; i < 32 * g + 32; i++) {
+                finite = finite && isfinite(x[i]);
+                most = fmaxf(most, fabsf(x[i]));
+            }
+            float inverse = most >= INT_ROWS_LEAST ? INT_ROWS_MAX / most : 0;
+            scale[g] = finite ? most / INT_ROWS_MAX : NAN;
+            for (uint32_t i = 32 * g; finite && i < 32 * g + 32; i++) {
+                int q = (int)rintf(x[i] * inverse), lo = ((q + 128) & 255) - 128;
+                v[i / 4 * 8 + i % 4] = (int8_t)((q - lo) / 256);
+                v[i / 4 * 8 + 4 + i % 4] = (int8_t)lo;
+                bias16[i / 16] -= 128 * q;
+                bias32[g] -= 128 * q;
+            }
         }
     }
 }
@@ -42,7 +44,7 @@ double int_row_dot(const struct gpu_mat *w, uint64_t r, const uint8_t *row, floa
     quant_type(w->type)->decode(AT(const uint8_t, w->data) + r * w->row_bytes, tmp, w->n_in);
     for (uint32_t i = 0; i < w->n_in; i++)
         sum += (double)tmp[i] * int_row_value(row, w->n_in, i);
-    return sum * (double)int_row_scale(row);
+    return sum;
 }
 
 void matmul_int_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)

@@ -23,7 +23,7 @@ static void moe_gate_up_int(const void *args, uint32_t first, uint32_t n, struct
 {
     const struct moe_gate_up_int_args *a = args;
     const struct moe_block *b = AT(const struct moe_block, a->m.block);
-    uint32_t pitch = (uint32_t)size_up(b->ff, MOE_GRAIN), active = first / pitch, r = first % pitch, nr = MIN(n, b->ff - r), D = b->n_embd;
+    uint32_t pitch = (uint32_t)size_up(b->ff, MOE_GRAIN), active = first / pitch, r = first % pitch, nr = MIN(n, b->ff - r);
     if (active >= AT(const struct moe_group, a->m.group)->n_active)
         return;
     const uint32_t *start = AT(const uint32_t, a->m.start) + active, *row = AT(const uint32_t, a->m.row);
@@ -36,10 +36,9 @@ static void moe_gate_up_int(const void *args, uint32_t first, uint32_t n, struct
         int_products(&work->panel, &b->gate, base, nr, u, ne, panel_data(&b->up, base), work->sum[0]);
         int_products(&work->panel, &b->up, base, nr, u, ne, gate_panel(a, first + MOE_GRAIN * MAX(1u, scratch->n_threads)), work->sum[1]);
         for (uint32_t t = 0; t < ne; t++) {
-            vf scale = v_set(int_row_scale(int_row_at(u, t, D)));
             float *gate = work->sum[0][t], *up = work->sum[1][t];
             for (int i = 0; i < PANEL_ROWS; i += VEC)
-                v_store(gate + i, v_silu(scale * v_load(gate + i)) * (scale * v_load(up + i)));
+                v_store(gate + i, v_silu(v_load(gate + i)) * v_load(up + i));
             memcpy(AT(float, a->m.h) + (size_t)(e + t) * b->ff + r, gate, nr * sizeof *gate);
         }
     }
@@ -54,13 +53,13 @@ static void down_int(struct int_work *work, const struct gpu_mat *w, uint64_t at
         struct int_rows x = { .row = AT(const uint8_t, rows) + e * int_row_bytes(w->n_in) };
         int_products(&work->panel, w, at, nr, x, ne, next, work->sum[0]);
         for (uint32_t t = 0; t < ne; t++) {
-            float *to_row = y + (size_t)(row ? row[e + t] : e + t) * n_embd, *sum = work->sum[0][t], scale = int_row_scale(int_row_at(x, t, w->n_in));
+            float *to_row = y + (size_t)(row ? row[e + t] : e + t) * n_embd, *sum = work->sum[0][t];
             if (nr == PANEL_ROWS)
                 for (uint32_t i = 0; i < PANEL_ROWS; i += VEC)
-                    v_store(to_row + i, v_load(to_row + i) + v_set(share[e + t]) * (v_set(scale) * v_load(sum + i)));
+                    v_store(to_row + i, v_load(to_row + i) + v_set(share[e + t]) * v_load(sum + i));
             else
                 for (uint32_t i = 0; i < nr; i++)
-                    to_row[i] += share[e + t] * (scale * sum[i]);
+                    to_row[i] += share[e + t] * sum[i];
         }
     }
 }
