@@ -227,7 +227,8 @@ static status timed(struct bench *b, struct result *r, struct err *e)
     double seconds;
     TRY(run_once(b, &r->t, &seconds, e));
     r->rate[r->n++] = rate_of(&r->t, seconds);
-    r->drafts = r->t.draft == DRAFT_OFF ? (struct draft_stats){ 0 } : b->speculator.stats;
+    if (r->t.draft != DRAFT_OFF)
+        r->drafts = b->speculator.stats;
     readings_add(&r->readings);
     return OK;
 }

@@ -119,8 +119,8 @@ void draft_plan(const model *m, const struct session_params *p, struct plan *pla
     place(d, &kv, &window, &mem, p);
     if (!size_mul(forward_thread_floats(&d->f) * sizeof(float), gpu_threads(m->gpu), &work))
         work = SIZE_MAX;
-    plan_add(plan, "draft head: K/V, keys", kv.used, "1 layer x %zu positions, %s", p->n_ctx, kv_type_name(p));
-    plan_add(plan, "draft head: work", window.used + mem.scratch.used + mem.shared.used + mem.blocks.used + work, "%d rows at once", FEED_ROWS);
+    plan_add(plan, "draft: K/V, keys", kv.used, "1 layer x %zu positions, %s", p->n_ctx, kv_type_name(p));
+    plan_add(plan, "draft: work", window.used + mem.scratch.used + mem.shared.used + mem.blocks.used + work, "%d rows at once", FEED_ROWS);
     free(d);
 }
 

@@ -83,10 +83,14 @@ static void move(double *mean, double x, double weight) { *mean = *mean > 0 ? *m
 
 static void learn_cost(struct speculator *sp, uint32_t n, double seconds)
 {
-    if (n > 1 && sp->step_seconds > 0)
+    if (n == 1) {
+        move(&sp->step_seconds, seconds, 0.2);
+        return;
+    }
+    if (sp->step_seconds > 0)
         move(&sp->ratio[n], MAX(1, seconds / sp->step_seconds), 0.1);
-    if (n == 1 || sp->ratio[n] > 0)
-        move(&sp->step_seconds, seconds / cost_of(sp, n), 0.2);
+    if (sp->ratio[n] > 0)
+        move(&sp->step_seconds, seconds / sp->ratio[n], 0.2);
 }
 
 /* Ids per step's time of a round whose first n guesses came true with chance p each; *n_best: the n, up to `most`, that makes it largest, 0 included. */
