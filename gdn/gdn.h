@@ -47,5 +47,7 @@ void gdn_fuse_conv(struct gdn_layer *l, const struct gdn_scratch *s);
  *   u [n_tok, n_embd] f32     y (= layer->out.y) [n_tok, n_embd] f32 */
 void gdn_record(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr u, uint32_t n_tok,
                 enum gdn_phase phase);
+/* The same for one row of each of n sequences, row r with the state of l[r], whose products are those of l[0]. */
+void gdn_record_rows(struct gpu_cmd *c, const struct gdn_layer *const *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr u);
 
 #endif

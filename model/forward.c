@@ -76,6 +76,10 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok)
     CALL(c, model_kernels, K_ple_gate, n_tok * s->n_stream, struct ple_gate_args, .residual = f->residual, .key = f->ple_s.key, .value = f->ple_s.value,
          .norm_key = f->ple_s.norm_key, .norm_query = f->ple_s.norm_query, .norm_conv = f->ple_s.norm_conv, .gv = f->ple_s.gv, .z = f->ple_s.z,
          .n_stream = s->n_stream, .n_embd = s->n_embd, .eps = s->eps);
+    if (f->rows.n) {
+        forward_rows_ple_conv(c, f);
+        return;
+    }
     CALL(c, model_kernels, K_ple_conv, width, struct ple_conv_args, .z = f->ple_s.z, .gv = f->ple_s.gv, .conv = f->ple_s.conv,
          .window = f->ple_s.window, .residual = f->residual, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = n_tok);
 }
@@ -185,7 +189,9 @@ void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n
     if ((int32_t)il == f->shape->ple_layer)
         ple(c, f, n_tok);
     mix(c, f, &l->hc_attn, 0, n_tok, phase);
-    if (f->shape->is_qsa[il])
+    if (f->rows.n)
+        (f->shape->is_qsa[il] ? forward_rows_qsa : forward_rows_gdn)(c, f, il);
+    else if (f->shape->is_qsa[il])
         qsa_record(c, &l->qsa, &f->qsa_s, &f->qsa, f->step_at, f->u, n_tok);
     else
         gdn_record(c, &l->gdn, &f->gdn_s, &f->gdn, f->u, n_tok, phase);
@@ -272,6 +278,12 @@ void forward_init(struct forward *f, const struct shape *s, const struct weights
     f->max_logits = (uint32_t)MAX((size_t)1, MIN(strip, (size_t)MIN(max_tok, 64u)));
 }
 
+void forward_take_rows(struct forward *f, uint32_t n_seq)
+{
+    f->qsa.n_seq = n_seq;
+    f->max_logits = MAX(f->max_logits, n_seq);
+}
+
 status forward_check_device(const struct shape *s, struct err *e)
 {
     const struct { const char *what; uint32_t found, multiple, most; } bound[] = {
@@ -313,9 +325,9 @@ void forward_place(struct forward *f, struct forward_memory *m, const struct lay
     f->u = FLOATS(n * D);
     f->y = FLOATS(n * D);
     f->logits = FLOATS((size_t)f->max_logits * s->n_vocab);
-    size_t spans = (s->n_vocab + TOP_SPAN - 1) / TOP_SPAN; /* of the vocabulary, then of what these leave */
+    size_t spans = (s->n_vocab + TOP_SPAN - 1) / TOP_SPAN, n_choose = MAX(1u, f->qsa.n_seq); /* of the vocabulary, then of what these leave */
     for (int i = 0; i < 2; i++, spans = (spans * TOP_MAX + TOP_SPAN - 1) / TOP_SPAN)
-        f->parts[i] = ADDR(arena_take(a, spans * TOP_MAX, sizeof(struct argmax_best)));
+        f->parts[i] = ADDR(arena_take(a, n_choose * spans * TOP_MAX, sizeof(struct argmax_best)));
     /* The parts of a layer are never alive together: their scratch lies in the same place. */
     size_t base = a->used, end = base;
     gdn_scratch_take(&f->gdn_s, a, &f->gdn, n);

@@ -53,15 +53,19 @@ struct forward {
     struct matmul_job *ple_in;   /* [2]: key, value */
     struct gpu_mat *token_embd;
     /* SHARED memory: what the host writes for every step. A device copies it to the places *_at first. */
-    struct gpu_step *step;
+    struct gpu_step *step; /* [1 + DECODE_ROWS]: of the step; of its row r alone, where the rows are of several sequences */
     gpu_addr step_at, ids_at, rope_at, ngram_at, shared_delta;
-    gpu_addr best_at;    /* [TOP_MAX] struct argmax_best, SHARED too: what forward_choose finds */
+    gpu_addr best_at;    /* [DECODE_ROWS, TOP_MAX] struct argmax_best, SHARED too: what forward_choose finds */
     int32_t *ids;        /* [max_tok] */
     float *rope;         /* [3 + max_tok, rope_dim] */
     float *inv_freq;     /* [rope_dim / 2] inverse frequencies of the rope table */
     float *ngram;        /* [max_tok, ple_head * ple_row] */
 
     /* while recording */
+    struct forward_rows {
+        struct forward *const *of; /* [n] schedules of the sequences that the rows of the step belong to, in the same scratch; */
+        uint32_t n;                /* 0: all rows are of this one */
+    } rows;
     gpu_addr residual;   /* [max_tok, n_stream, n_embd]: where it is now */
     bool pending;        /* y of the last block is not in it yet */
 
@@ -89,6 +93,8 @@ struct forward {
 
 /* Dimensions and limits; before forward_place. */
 void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32, bool device, bool matrix);
+/* Says that steps will hold one row of each of up to n_seq sequences; between forward_init and forward_place. */
+void forward_take_rows(struct forward *f, uint32_t n_seq);
 /* ERR_UNSUPPORTED, by name, for a shape outside the bounds of the device kernels. */
 status forward_check_device(const struct shape *s, struct err *e);
 /* Memory of a session. Each may only count. */
@@ -111,6 +117,8 @@ uint32_t forward_max_calls(const struct forward *f);
 void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos);
 /* Writes their rope table and n-gram rows, which forward_fetch_tables and the layers behind forward_first_layers() read. past: see ngram_gather. */
 void forward_gather(struct forward *f, const int32_t *past);
+/* The rope table of rows at positions pos .. pos + n - 1, as struct gpu_step has it. */
+void forward_rope(const struct forward *f, size_t pos, uint32_t n, float *rope);
 /* How many layers at the beginning need neither. */
 uint32_t forward_first_layers(const struct forward *f);
 
@@ -126,7 +134,29 @@ void forward_settle(struct gpu_cmd *c, struct forward *f, uint32_t n_tok);
 /* Final mixer and output head of rows row0 .. row0 + n_row - 1 into logits (n_row <= max_logits). Something may be pending only when these are
  * the rows of the step. */
 void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t n_row, enum gdn_phase phase);
-/* The n_best (1 .. TOP_MAX) largest of the logits in row 0 to best_at, as struct top_args defines them. */
-void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_best);
+/* The n_best (1 .. TOP_MAX) largest of the logits in each of the first n_row (1 .. DECODE_ROWS) rows to best_at [n_row, n_best], as struct top_args
+ * defines them. */
+void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_best, uint32_t n_row);
+
+/* ---- steps with one row of each of several sequences: forward_rows.c ---- */
+
+/* Where a row comes from: its id, the position it takes, and what ngram_gather calls past. */
+struct forward_row {
+    int32_t id;
+    size_t pos;
+    const int32_t *past;
+};
+/* As forward_begin and forward_gather, for rows [n]. */
+void forward_rows_begin(struct forward *f, const struct forward_row *rows, uint32_t n);
+void forward_rows_gather(struct forward *f, const struct forward_row *rows, uint32_t n);
+/* Records the whole step into the two lists of a decode step (see above); n_best = 0: without forward_choose. The products are those of f. Its bits are
+ * those of n steps of one row. */
+void forward_rows_record(struct gpu_cmd *first, struct gpu_cmd *rest, struct forward *f, struct forward *const *of, uint32_t n, uint32_t n_best);
+/* What forward.c records differently for such rows */
+void forward_rows_ple_conv(struct gpu_cmd *c, struct forward *f);
+void forward_rows_qsa(struct gpu_cmd *c, struct forward *f, uint32_t il);
+void forward_rows_gdn(struct gpu_cmd *c, struct forward *f, uint32_t il);
+/* An upper bound of the calls of such a step. */
+uint32_t forward_rows_max_calls(const struct forward *f, uint32_t n_seq);
 
 #endif

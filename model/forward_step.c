@@ -16,17 +16,17 @@ void forward_place_step(struct forward *f, struct forward_memory *m)
 {
     const struct shape *s = f->shape;
     size_t n = f->max_tok, rope = (3 + n) * s->rope_dim, ngram = n * s->ple_head * s->ple_row;
-    f->step = arena_take(&m->shared, 1, sizeof *f->step);
+    f->step = arena_take(&m->shared, 1 + DECODE_ROWS, sizeof *f->step);
     f->ids = arena_take(&m->shared, n, sizeof *f->ids);
     f->rope = arena_take(&m->shared, rope, sizeof(float));
     f->ngram = arena_take(&m->shared, ngram, sizeof(float));
-    f->best_at = ADDR(arena_take(&m->shared, TOP_MAX, sizeof(struct argmax_best))) + m->shared_delta;
+    f->best_at = ADDR(arena_take(&m->shared, DECODE_ROWS * TOP_MAX, sizeof(struct argmax_best))) + m->shared_delta;
     f->inv_freq = arena_take(&m->blocks, s->rope_dim / 2, sizeof(float));
     f->step_at = ADDR(f->step), f->ids_at = ADDR(f->ids), f->rope_at = ADDR(f->rope), f->ngram_at = ADDR(f->ngram);
     f->shared_delta = m->shared_delta;
     if (!f->device)
         return;
-    f->step_at = ADDR(arena_take(&m->scratch, 1, sizeof *f->step));
+    f->step_at = ADDR(arena_take(&m->scratch, 1 + DECODE_ROWS, sizeof *f->step));
     f->ids_at = ADDR(arena_take(&m->scratch, n, sizeof *f->ids));
     f->rope_at = ADDR(arena_take(&m->scratch, rope, sizeof(float)));
     f->ngram_at = ADDR(arena_take(&m->scratch, ngram, sizeof(float)));
@@ -40,18 +40,24 @@ void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos
     f->step->pos = (uint32_t)pos;
 }
 
+void forward_rope(const struct forward *f, size_t pos, uint32_t n, float *rope)
+{
+    const struct shape *s = f->shape;
+    for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++, rope += s->rope_dim) {
+        float p = pos + j >= 3 ? (float)(pos + j - 3) : 0; /* entries before position 0 are never read */
+        for (uint32_t i = 0; i < s->rope_dim / 2; i++) {
+            float angle = p * f->inv_freq[i]; /* in f32, as the reference has it (spec 4.2) */
+            rope[2 * i] = cosf(angle);
+            rope[2 * i + 1] = sinf(angle);
+        }
+    }
+}
+
 void forward_gather(struct forward *f, const int32_t *past)
 {
     const struct shape *s = f->shape;
-    uint32_t half = s->rope_dim / 2, n = f->step->n_tok, pos = f->step->pos;
-    for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++) {
-        float p = pos + j >= 3 ? (float)(pos + j - 3) : 0; /* entries before position 0 are never read */
-        for (uint32_t i = 0; i < half; i++) {
-            float angle = p * f->inv_freq[i]; /* in f32, as the reference has it (spec 4.2) */
-            f->rope[(size_t)j * s->rope_dim + 2 * i] = cosf(angle);
-            f->rope[(size_t)j * s->rope_dim + 2 * i + 1] = sinf(angle);
-        }
-    }
+    uint32_t n = f->step->n_tok;
+    forward_rope(f, f->step->pos, n, f->rope);
     if (s->ple_layer >= 0)
         ngram_gather(s, &f->w->ple, past, f->ids, n, f->ngram);
 }
@@ -82,13 +88,13 @@ static void fetch(struct gpu_cmd *c, const struct forward *f, const void *const 
 void forward_fetch_ids(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
 {
     if (f->device)
-        fetch(c, f, (const void *[]){ f->step, f->ids }, (gpu_addr[]){ f->step_at, f->ids_at }, (size_t[]){ sizeof *f->step, n_tok * sizeof *f->ids });
+        fetch(c, f, (const void *[]){ f->step, f->ids }, (gpu_addr[]){ f->step_at, f->ids_at }, (size_t[]){ (1 + f->rows.n) * sizeof *f->step, n_tok * sizeof *f->ids });
 }
 
 void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
 {
     const struct shape *s = f->shape;
-    size_t rope = s->n_qsa ? (3 + (size_t)n_tok) * s->rope_dim : 0, ngram = s->ple_layer >= 0 ? (size_t)n_tok * s->ple_head * s->ple_row : 0;
+    size_t rope = s->n_qsa ? (f->rows.n ? 4 * (size_t)n_tok : 3 + (size_t)n_tok) * s->rope_dim : 0, ngram = s->ple_layer >= 0 ? (size_t)n_tok * s->ple_head * s->ple_row : 0;
     if (f->device)
         fetch(c, f, (const void *[]){ f->rope, f->ngram }, (gpu_addr[]){ f->rope_at, f->ngram_at },
               (size_t[]){ rope * sizeof(float), ngram * sizeof(float) });
@@ -96,20 +102,20 @@ void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n
 
 /* ---- to the host ---- */
 
-void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_best)
+void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_best, uint32_t n_row)
 {
     uint32_t n = f->shape->n_vocab, spans = (n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
     c->part = "head";
     if (n_best == 1) { /* the same choice by fewer steps */
-        CALL(c, gpu_kernels, K_argmax_part, spans, struct argmax_part_args, .x = f->logits, .part = f->parts[0], .n = n, .stride = n);
-        CALL(c, gpu_kernels, K_argmax, 1, struct argmax_args, .part = f->parts[0], .best = f->best_at, .n_part = spans);
+        CALL(c, gpu_kernels, K_argmax_part, n_row * spans, struct argmax_part_args, .x = f->logits, .part = f->parts[0], .n = n, .stride = n);
+        CALL(c, gpu_kernels, K_argmax, n_row, struct argmax_args, .part = f->parts[0], .best = f->best_at, .n_part = spans);
         return;
     }
     struct top_args a = { .from = f->logits, .n = n, .stride = n, .k = n_best };
     for (uint32_t level = 0;; level++) {
         spans = (a.n + TOP_SPAN - 1) / TOP_SPAN;
         a.to = spans == 1 ? f->best_at : f->parts[level % 2];
-        gpu_record(c, &gpu_kernels, level ? K_top : K_top_part, &a, sizeof a, spans);
+        gpu_record(c, &gpu_kernels, level ? K_top : K_top_part, &a, sizeof a, n_row * spans);
         if (spans == 1)
             return;
         a.from = a.to;

@@ -21,6 +21,8 @@ static uint32_t ubatch_of(const model *m, const struct session_params *p)
     return (uint32_t)size_up(MIN(MIN(n, 65536u), p->n_ctx), GDN_CHUNK);
 }
 
+static uint32_t seqs_of(const struct session_params *p) { return MAX(1u, p->n_seq); }
+
 /* The layout of the recurrent state, and of the caches of one layer; counts when the arenas have no memory. */
 static void place_recurrent(const model *m, struct arena *rec, struct layer_state *state, gpu_addr *ple_window, const struct forward *f)
 {
@@ -48,11 +50,18 @@ static void place_kv(const model *m, const struct session_params *p, struct aren
         state->pooled = ADDR(arena_take(kv, qsa_pooled_bytes(&f->qsa, p->n_ctx), 1));
 }
 
-/* Everything that is known before allocating. */
+static void init_forward(struct forward *f, const model *m, const struct session_params *p)
+{
+    forward_init(f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), p->precise || p->kv == KV_F32, on_device(m), on_matrix(m, p));
+    if (seqs_of(p) > 1)
+        forward_take_rows(f, seqs_of(p));
+}
+
+/* Everything that is known before allocating: of one place, and of what all share. */
 struct sizes {
     struct arena recurrent;
     struct forward_memory m;
-    size_t kv, thread_bytes, calls, logits;
+    size_t kv, thread_bytes, calls, row_calls, logits;
     struct forward f;
 };
 static void size_session(struct sizes *z, const model *m, const struct session_params *p)
@@ -60,7 +69,7 @@ static void size_session(struct sizes *z, const model *m, const struct session_p
     struct layer_state state[MAX_LAYER];
     gpu_addr ple_window = 0;
     memset(z, 0, sizeof *z);
-    forward_init(&z->f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), p->precise || p->kv == KV_F32, on_device(m), on_matrix(m, p));
+    init_forward(&z->f, m, p);
     place_recurrent(m, &z->recurrent, state, &ple_window, &z->f);
     for (uint32_t il = 0; il < m->shape.n_layer; il++) {
         struct arena kv = { 0 };
@@ -72,13 +81,22 @@ static void size_session(struct sizes *z, const model *m, const struct session_p
     z->thread_bytes = 0;
     if (!on_device(m) && !size_mul(forward_thread_floats(&z->f) * sizeof(float), model_threads(m), &z->thread_bytes))
         z->thread_bytes = SIZE_MAX;
+    z->m.blocks.used = size_up(z->m.blocks.used, 64); /* the places' blocks lie one after the other */
     z->calls = (size_t)forward_max_calls(&z->f);
+    z->row_calls = seqs_of(p) > 1 ? forward_rows_max_calls(&z->f, seqs_of(p)) : 0;
     z->logits = on_device(m) ? (size_t)z->f.max_logits * m->shape.n_vocab * sizeof(float) : 0;
 }
+
+/* Bytes of n places */
+static size_t times(size_t bytes, uint32_t n) { return size_mul(bytes, n, &bytes) ? bytes : SIZE_MAX; }
 
 void session_plan(const model *m, const struct session_params *p, struct plan *plan)
 {
     struct sizes z;
+    uint32_t n = seqs_of(p);
+    char places[32] = "";
+    if (n > 1)
+        snprintf(places, sizeof places, "; %u places", n);
     const struct shape *s = &m->shape;
     bool f32 = p->precise || p->kv == KV_F32;
     size_session(&z, m, p);
@@ -92,24 +110,24 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     if (on_device(m))
         plan_add(plan, "model: device weights", m->upload.total, "%u blocks, %u matrices of types without a kernel, %u of F32 as BF16",
                  m->upload.n_block, m->upload.n_decoded, m->upload.n_narrowed);
-    plan_add(plan, "session: K/V", z.kv == SIZE_MAX ? SIZE_MAX : z.kv - pooled, "%u layers x %zu positions, %s", s->n_qsa, p->n_ctx,
-             f32 ? "f32" : "f16");
-    plan_add(plan, "session: pooled keys", pooled, "%u layers x %u blocks x %u, f32", n_pooled, z.f.cap_blocks, s->idx_dim);
-    plan_add(plan, "session: GDN state", gdn, "%u layers x %u heads x %u x %u, f32", s->n_gdn, s->gdn_v_head, s->gdn_dim, s->gdn_dim);
-    plan_add(plan, "session: windows", z.recurrent.used - gdn, "short convolutions, n-gram path, index keys of the open block");
+    plan_add(plan, "session: K/V", z.kv == SIZE_MAX ? SIZE_MAX : times(z.kv - pooled, n), "%u layers x %zu positions, %s%s", s->n_qsa, p->n_ctx,
+             f32 ? "f32" : "f16", places);
+    plan_add(plan, "session: pooled keys", times(pooled, n), "%u layers x %u blocks x %u, f32%s", n_pooled, z.f.cap_blocks, s->idx_dim, places);
+    plan_add(plan, "session: GDN state", times(gdn, n), "%u layers x %u heads x %u x %u, f32%s", s->n_gdn, s->gdn_v_head, s->gdn_dim, s->gdn_dim, places);
+    plan_add(plan, "session: windows", times(z.recurrent.used - gdn, n), "short convolutions, n-gram path, index keys of the open block%s", places);
     plan_add(plan, "session: scratch", z.m.scratch.used, "ubatch %u", z.f.max_tok);
     plan_add(plan, "session: step", z.m.shared.used, "ids, rope table, n-gram rows");
-    plan_add(plan, "session: layer blocks", z.m.blocks.used, "addresses and sizes that kernels read");
+    plan_add(plan, "session: layer blocks", times(z.m.blocks.used, n), "addresses and sizes that kernels read%s", places);
     for (size_t i = first; i < plan->n; i++)
         plan->line[i].on_device = on_device(m);
     if (on_device(m))
-        plan_add(plan, "session: blocks on the host", z.m.blocks.used, "what the layer blocks are copied from");
+        plan_add(plan, "session: blocks on the host", times(z.m.blocks.used, n), "what the layer blocks are copied from");
     if (z.logits)
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
     if (!on_device(m))
         plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
-    plan_add(plan, "session: call lists", (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS) * sizeof(struct gpu_call), "prompt and two halves of a step: %zu calls each",
-             z.calls);
+    plan_add(plan, "session: call lists", (n * (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS) + 2 * z.row_calls) * sizeof(struct gpu_call),
+             "prompt and two halves of a step: %zu calls each%s", z.calls, places);
 }
 
 /* Memory that can be had without pushing others out: MemAvailable, or what a control group leaves. */
@@ -170,30 +188,46 @@ static status check_plan(const model *m, const struct session_params *p, size_t 
     char needs[32], has[32], fits[64] = "and not even a context of 64 fits; try a smaller -ub";
     if (lo)
         snprintf(fits, sizeof fits, "-c %zu would fit", lo);
+    if (seqs_of(p) > 1)
+        return fail(e, ERR_NOMEM, "a context of %zu at %u places (--parallel) needs %s, %s %s; %s", p->n_ctx, seqs_of(p), size_text(needs, need, true),
+                    mem_limit ? "--mem-limit is" : on_device(m) ? "free on the device are" : "free are", size_text(has, have, false), fits);
     return fail(e, ERR_NOMEM, "a context of %zu needs %s, %s %s; %s", p->n_ctx, size_text(needs, need, true),
                 mem_limit ? "--mem-limit is" : on_device(m) ? "free on the device are" : "free are", size_text(has, have, false), fits);
 }
 
 static struct arena arena_in(const struct gpu_mem *m) { return (struct arena){ .base = AT(uint8_t, m->addr), .capacity = m->bytes }; }
 
-static status open_memory(session *s, const struct sizes *z, struct err *e)
+/* What all places share, in place 0 */
+static status open_shared(session *s, const struct sizes *z, struct err *e)
 {
     model *m = s->m;
-    struct forward_memory mem = { 0 };
-    struct arena rec;
-    TRY(gpu_alloc(m->gpu, &s->recurrent, z->recurrent.used, GPU_MEM_DEVICE, "session state", e));
+    size_t blocks = z->m.blocks.used * seqs_of(&s->p);
     TRY(gpu_alloc(m->gpu, &s->scratch, z->m.scratch.used, GPU_MEM_DEVICE, "session scratch", e));
     TRY(gpu_alloc(m->gpu, &s->shared, z->m.shared.used, GPU_MEM_SHARED, "session step", e));
-    TRY(gpu_alloc(m->gpu, &s->blocks, z->m.blocks.used, GPU_MEM_DEVICE, "session layer blocks", e));
-    s->host_blocks = on_device(m) ? calloc(1, z->m.blocks.used) : s->blocks.host;
-    s->state = calloc(m->shape.n_layer, sizeof *s->state);
-    s->kv = calloc(m->shape.n_layer, sizeof *s->kv);
+    TRY(gpu_alloc(m->gpu, &s->blocks, blocks, GPU_MEM_DEVICE, "session layer blocks", e));
+    s->host_blocks = on_device(m) ? calloc(1, blocks) : s->blocks.host;
     s->work = pages_alloc(z->thread_bytes);
     s->work_bytes = z->thread_bytes;
     s->logits = z->logits ? pages_alloc(z->logits) : NULL;
-    if (!s->state || !s->kv || !s->work || !s->host_blocks || (z->logits && !s->logits))
+    if (!s->work || !s->host_blocks || (z->logits && !s->logits))
         return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
-    forward_init(&s->f, &m->shape, model_weights(m), s->p.n_ctx, ubatch_of(m, &s->p), s->p.precise || s->p.kv == KV_F32, on_device(m), on_matrix(m, &s->p));
+    return OK;
+}
+
+/* The rest of place k, and its layer blocks */
+static status open_place(session *s, uint32_t k, const struct sizes *z, struct err *e)
+{
+    model *m = s->m;
+    const session *first = s->place[0];
+    struct forward_memory mem = { 0 };
+    struct arena rec;
+    uint8_t *blocks = (uint8_t *)first->host_blocks + k * z->m.blocks.used;
+    TRY(gpu_alloc(m->gpu, &s->recurrent, z->recurrent.used, GPU_MEM_DEVICE, "session state", e));
+    s->state = calloc(m->shape.n_layer, sizeof *s->state);
+    s->kv = calloc(m->shape.n_layer, sizeof *s->kv);
+    if (!s->state || !s->kv)
+        return fail(e, ERR_NOMEM, "session: %u layers", m->shape.n_layer);
+    init_forward(&s->f, m, &s->p);
     rec = arena_in(&s->recurrent);
     place_recurrent(m, &rec, s->state, &s->ple_window, &s->f);
     for (uint32_t il = 0; il < m->shape.n_layer; il++) {
@@ -204,23 +238,54 @@ static status open_memory(session *s, const struct sizes *z, struct err *e)
         kv = arena_in(&s->kv[il]);
         place_kv(m, &s->p, &kv, il, &s->state[il], &s->f);
     }
-    mem.blocks = (struct arena){ .base = s->host_blocks, .capacity = s->blocks.bytes };
-    mem.shared = (struct arena){ .base = s->shared.host, .capacity = s->shared.bytes };
-    mem.shared_delta = s->shared.addr - ADDR(s->shared.host);
-    mem.scratch = arena_in(&s->scratch);
+    mem.blocks = (struct arena){ .base = blocks, .capacity = z->m.blocks.used };
+    mem.shared = (struct arena){ .base = first->shared.host, .capacity = first->shared.bytes };
+    mem.shared_delta = first->shared.addr - ADDR(first->shared.host);
+    mem.scratch = arena_in(&first->scratch);
     forward_place(&s->f, &mem, s->state, s->ple_window);
     if (on_device(m))
-        TRY(gpu_write(m->gpu, s->blocks.addr, s->host_blocks, s->blocks.bytes, e));
-    if (!z->logits)
-        s->logits = AT(float, s->f.logits);
+        TRY(gpu_write(m->gpu, first->blocks.addr + k * z->m.blocks.used, blocks, z->m.blocks.used, e));
+    s->logits = z->logits ? first->logits : AT(float, s->f.logits);
     return OK;
 }
 
 static status open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e)
 {
-    TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)n_calls, s->work, forward_thread_floats(&s->f), e));
-    c->block_delta = s->blocks.addr - ADDR(s->host_blocks);
+    const session *first = s->place[0];
+    if (n_calls == 0)
+        return OK;
+    TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)n_calls, first->work, forward_thread_floats(&s->f), e));
+    c->block_delta = first->blocks.addr - ADDR(first->host_blocks);
     c->matrix = s->f.matrix;
+    return OK;
+}
+
+static status open_lists(session *s, const struct sizes *z, struct err *e)
+{
+    TRY(open_list(s, &s->prefill, z->calls, e));
+    TRY(open_list(s, &s->head, HEAD_CALLS, e));
+    TRY(open_list(s, &s->choose, CHOOSE_CALLS, e));
+    for (int i = 0; i < 2; i++) {
+        TRY(open_list(s, &s->decode[i], z->calls, e));
+        TRY(open_list(s, &s->rows.step[i], s->place[0] == s ? z->row_calls : 0, e));
+    }
+    return session_reset(s, e);
+}
+
+static status open_places(session *first, const struct sizes *z, struct err *e)
+{
+    TRY(open_shared(first, z, e));
+    for (uint32_t k = 0; k < seqs_of(&first->p); k++) {
+        session *s = k ? calloc(1, sizeof *s) : first;
+        if (!s)
+            return fail(e, ERR_NOMEM, "session");
+        s->m = first->m;
+        s->p = first->p;
+        s->place[0] = first;
+        first->place[k] = s;
+        TRY(open_place(s, k, z, e));
+        TRY(open_lists(s, z, e));
+    }
     return OK;
 }
 
@@ -228,8 +293,9 @@ status session_open(session **out, model *m, const struct session_params *p, siz
 {
     if (p->n_ctx == 0 || p->n_ctx > UINT32_MAX / 2)
         return fail(e, ERR_USAGE, "context of %zu positions, expected 1..%u", p->n_ctx, UINT32_MAX / 2);
+    if (p->n_seq > SESSION_SEQ_MAX)
+        return fail(e, ERR_USAGE, "%u timelines, expected at most %d", p->n_seq, SESSION_SEQ_MAX);
     TRY(check_plan(m, p, mem_limit, e));
-    status st = OK;
     session *s = calloc(1, sizeof *s);
     struct sizes *z = malloc(sizeof *z);
     if (!s || !z) {
@@ -240,45 +306,51 @@ status session_open(session **out, model *m, const struct session_params *p, siz
     size_session(z, m, p);
     s->m = m;
     s->p = *p;
-    TRY_OR(out, st, open_memory(s, z, e));
-    TRY_OR(out, st, open_list(s, &s->prefill, z->calls, e));
-    TRY_OR(out, st, open_list(s, &s->decode[0], z->calls, e));
-    TRY_OR(out, st, open_list(s, &s->decode[1], z->calls, e));
-    TRY_OR(out, st, open_list(s, &s->head, HEAD_CALLS, e));
-    TRY_OR(out, st, open_list(s, &s->choose, CHOOSE_CALLS, e));
-    TRY_OR(out, st, session_reset(s, e));
-    *out = s;
+    status st = open_places(s, z, e);
     free(z);
-    return OK;
-out:
-    free(z);
-    session_close(s);
+    if (st == OK)
+        *out = s;
+    else
+        session_close(s);
     return st;
+}
+
+/* What belongs to one place */
+static void close_place(session *s)
+{
+    gpu_cmd_close(&s->prefill);
+    gpu_cmd_close(&s->head);
+    gpu_cmd_close(&s->choose);
+    for (int i = 0; i < 2; i++) {
+        gpu_cmd_close(&s->decode[i]);
+        gpu_cmd_close(&s->rows.step[i]);
+    }
+    free(s->call_seconds);
+    for (uint32_t il = 0; s->kv && il < s->m->shape.n_layer; il++)
+        gpu_free(s->m->gpu, &s->kv[il]);
+    gpu_free(s->m->gpu, &s->recurrent);
+    free(s->kv);
+    free(s->state);
 }
 
 void session_close(session *s)
 {
     if (!s)
         return;
-    gpu_cmd_close(&s->prefill);
-    gpu_cmd_close(&s->decode[0]);
-    gpu_cmd_close(&s->decode[1]);
-    gpu_cmd_close(&s->head);
-    gpu_cmd_close(&s->choose);
+    for (uint32_t k = 1; k < seqs_of(&s->p); k++)
+        if (s->place[k]) {
+            close_place(s->place[k]);
+            free(s->place[k]);
+        }
+    close_place(s);
     if (on_device(s->m) && s->logits)
         pages_free(s->logits, (size_t)s->f.max_logits * s->m->shape.n_vocab * sizeof(float));
     pages_free(s->work, s->work_bytes);
-    free(s->call_seconds);
-    for (uint32_t il = 0; s->kv && il < s->m->shape.n_layer; il++)
-        gpu_free(s->m->gpu, &s->kv[il]);
-    gpu_free(s->m->gpu, &s->recurrent);
     gpu_free(s->m->gpu, &s->scratch);
     gpu_free(s->m->gpu, &s->shared);
     if (on_device(s->m))
         free(s->host_blocks);
     gpu_free(s->m->gpu, &s->blocks);
-    free(s->kv);
-    free(s->state);
     free(s);
 }
 
@@ -299,31 +371,34 @@ status session_reset(session *s, struct err *e)
         s->past[k] = s->m->shape.ple_eos; /* before the sequence there is end-of-text (spec 2.2) */
     s->n_past = 0;
     s->n_pending = 0;
+    s->row = 0;
     s->have_logits = false;
     return gpu_clear(s->m->gpu, s->recurrent.addr, s->recurrent.bytes, e);
 }
 
-/* Logits of the last head to where the host reads them */
-static status fetch_logits(session *s, uint32_t n_row, struct err *e)
+/* Logits of the last head to where the host reads them: n_row rows from row0 on */
+static status fetch_logits(session *s, uint32_t row0, uint32_t n_row, struct err *e)
 {
+    size_t n = s->m->shape.n_vocab, at = row0 * n;
     if (!on_device(s->m))
         return OK;
-    return gpu_read(s->m->gpu, s->logits, s->f.logits, (size_t)n_row * s->m->shape.n_vocab * sizeof(float), e);
+    return gpu_read(s->m->gpu, s->logits + at, s->f.logits + at * sizeof(float), n_row * n * sizeof(float), e);
 }
 
+/* step: of all rows, then of each row alone, as far as there are calls for one */
 static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, bool decode, double start, const double *seconds, session_call_fn fn, void *ctx)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         const struct gpu_call *call = &c->call[i];
+        const struct gpu_step *at = &step[call->row];
         struct session_call report = { .row = call->table->row[call->id].id, .part = call->part, .decode = decode, .start = start,
-                                       .moves = gpu_moves_of(c, call, step->pos, step->n_tok), .seconds = seconds ? seconds[i] : 0 };
+                                       .moves = gpu_moves_of(c, call, at->pos, at->n_tok), .seconds = seconds ? seconds[i] : 0 };
         fn(ctx, &report);
         start += report.seconds;
     }
 }
 
-/* Runs one list of a step to its end, under the clock when that is wanted */
-static status run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+status session_run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
 {
     if (!s->on_call)
         return gpu_submit(s->m->gpu, c, e);
@@ -334,10 +409,9 @@ static status run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e
     return OK;
 }
 
-/* The same, but without waiting for its end where no clock runs; the next list of the session waits for it */
-static status start_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+status session_start_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
 {
-    return s->on_call ? run_list(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
+    return s->on_call ? session_run_list(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
 }
 
 /* Head of rows row0 .. of the last step; n_row <= max_logits */
@@ -349,19 +423,19 @@ static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
         s->head_rows = n_row;
         s->head_row0 = row0;
     }
-    return run_list(s, &s->head, false, e);
+    return session_run_list(s, &s->head, false, e);
 }
 
-/* What a list with head, and forward_choose if that is wanted, has left for the host */
-static status take_results(session *s, struct err *e)
+status session_take(session *s, uint32_t row, struct err *e)
 {
     struct argmax_best best[SESSION_BEST_MAX];
+    s->row = row;
     s->have_logits = true;
     s->logits_here = s->n_best == 0 || !on_device(s->m);
     s->n_found = 0;
     if (s->n_best == 0)
-        return fetch_logits(s, 1, e);
-    TRY(gpu_read(s->m->gpu, best, s->f.best_at, s->n_best * sizeof *best, e));
+        return fetch_logits(s, row, 1, e);
+    TRY(gpu_read(s->m->gpu, best, s->f.best_at + row * s->n_best * sizeof *best, s->n_best * sizeof *best, e));
     for (uint32_t i = 0; i < s->n_best; i++)
         if (best[i].id < s->m->shape.n_vocab)
             s->best[s->n_found++] = (struct candidate){ (int32_t)best[i].id, best[i].value };
@@ -371,18 +445,22 @@ static status take_results(session *s, struct err *e)
 status session_choose(session *s, struct err *e)
 {
     if (s->n_best && !s->choose.n)
-        forward_choose(&s->choose, &s->f, s->n_best);
-    TRY(run_list(s, &s->choose, false, e));
-    return take_results(s, e);
+        forward_choose(&s->choose, &s->f, s->n_best, 1);
+    TRY(session_run_list(s, &s->choose, false, e));
+    return session_take(s, 0, e);
 }
 
 void session_want(session *s, uint32_t n_best)
 {
-    assert(n_best <= SESSION_BEST_MAX && session_n_past(s) == 0);
-    s->n_best = n_best;
-    gpu_cmd_reset(&s->decode[0]);
-    gpu_cmd_reset(&s->decode[1]);
-    gpu_cmd_reset(&s->choose);
+    for (uint32_t k = 0; k < session_n_seq(s); k++) {
+        session *at = s->place[k];
+        assert(n_best <= SESSION_BEST_MAX && session_n_past(at) == 0);
+        at->n_best = n_best;
+        gpu_cmd_reset(&at->decode[0]);
+        gpu_cmd_reset(&at->decode[1]);
+        gpu_cmd_reset(&at->choose);
+    }
+    s->rows.n = 0;
 }
 
 const struct candidate *session_best(const session *s, size_t *n)
@@ -394,7 +472,7 @@ const struct candidate *session_best(const session *s, size_t *n)
 status session_fetch_logits(session *s, struct err *e)
 {
     if (s->have_logits && !s->logits_here)
-        TRY(fetch_logits(s, 1, e));
+        TRY(fetch_logits(s, s->row, 1, e));
     s->logits_here = true;
     return OK;
 }
@@ -441,10 +519,10 @@ static void record_decode(session *s)
         forward_layer(il < n_first ? first : rest, &s->f, il, 1, GDN_DECODE);
     forward_head(rest, &s->f, 0, 1, GDN_DECODE);
     if (s->n_best)
-        forward_choose(rest, &s->f, s->n_best);
+        forward_choose(rest, &s->f, s->n_best, 1);
 }
 
-static status check_room(const session *s, const int32_t *ids, size_t n, struct err *e)
+status session_check_room(const session *s, const int32_t *ids, size_t n, struct err *e)
 {
     if (n > s->p.n_ctx - session_n_past(s))
         return fail(e, ERR_USAGE, "context is full: %zu positions and %zu more, expected at most %zu", session_n_past(s), n, s->p.n_ctx);
@@ -465,7 +543,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
     } else {
         if (s->prefill_rows != n)
             record_prefill(s, n);
-        TRY(run_list(s, &s->prefill, false, e));
+        TRY(session_run_list(s, &s->prefill, false, e));
     }
     ngram_advance(&s->m->shape, s->past, ids, n);
     size_t pos = s->n_past;
@@ -474,7 +552,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
     for (uint32_t row0 = 0; on_rows && row0 < n; row0 += s->f.max_logits) {
         uint32_t n_row = MIN(s->f.max_logits, n - row0);
         TRY(head(s, row0, n_row, e));
-        TRY(fetch_logits(s, n_row, e));
+        TRY(fetch_logits(s, 0, n_row, e));
         TRY(on_rows(ctx, pos + row0, n_row, s->logits, e));
     }
     return OK;
@@ -482,7 +560,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
 
 status session_prefill(session *s, const int32_t *ids, size_t n, session_rows_fn on_rows, void *ctx, struct err *e)
 {
-    TRY(check_room(s, ids, n, e));
+    TRY(session_check_room(s, ids, n, e));
     while (n) {
         if (s->n_pending == 0 && n >= GDN_CHUNK) { /* whole groups straight from the caller */
             uint32_t k = (uint32_t)MIN(n / GDN_CHUNK * GDN_CHUNK, (size_t)s->f.max_tok);
@@ -520,7 +598,7 @@ status session_flush(session *s, session_rows_fn on_rows, void *ctx, struct err 
 status session_decode(session *s, int32_t id, struct err *e)
 {
     TRY(session_flush(s, NULL, NULL, e));
-    TRY(check_room(s, &id, 1, e));
+    TRY(session_check_room(s, &id, 1, e));
     forward_begin(&s->f, &id, 1, s->n_past);
     if (s->tap) {
         forward_gather(&s->f, s->past);
@@ -533,10 +611,10 @@ status session_decode(session *s, int32_t id, struct err *e)
     } else {
         if (!s->decode[1].n) /* recorded once, replayed for every token */
             record_decode(s);
-        TRY(start_list(s, &s->decode[0], true, e));
+        TRY(session_start_list(s, &s->decode[0], true, e));
         forward_gather(&s->f, s->past);
-        TRY(run_list(s, &s->decode[1], true, e));
-        TRY(take_results(s, e));
+        TRY(session_run_list(s, &s->decode[1], true, e));
+        TRY(session_take(s, 0, e));
     }
     ngram_advance(&s->m->shape, s->past, &id, 1);
     s->n_past++;
@@ -546,9 +624,11 @@ status session_decode(session *s, int32_t id, struct err *e)
 const float *session_logits(const session *s)
 {
     assert(s->logits_here || !s->have_logits);
-    return s->logits;
+    return s->logits + (size_t)s->row * s->m->shape.n_vocab;
 }
 
+session *session_place(session *s, uint32_t k) { return s->place[k]; }
+uint32_t session_n_seq(const session *s) { return seqs_of(&s->p); }
 size_t session_n_past(const session *s) { return s->n_past + s->n_pending; }
 size_t session_n_ctx(const session *s) { return s->p.n_ctx; }
 size_t session_n_ubatch(const session *s) { return s->f.max_tok; }
@@ -556,21 +636,29 @@ void session_tap(session *s, float *layers) { s->tap = layers; }
 
 status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
 {
-    uint32_t most = MAX(s->prefill.cap, MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
-    if (fn && !s->call_seconds && !(s->call_seconds = calloc(most, sizeof *s->call_seconds)))
-        return fail(e, ERR_NOMEM, "profile of %u calls", most);
-    s->on_call = fn;
-    s->on_call_ctx = ctx;
+    uint32_t most = MAX(MAX(s->prefill.cap, s->rows.step[0].cap), MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
+    for (uint32_t k = 0; k < session_n_seq(s); k++) {
+        session *at = s->place[k];
+        if (fn && !at->call_seconds && !(at->call_seconds = calloc(most, sizeof *at->call_seconds)))
+            return fail(e, ERR_NOMEM, "profile of %u calls", most);
+        at->on_call = fn;
+        at->on_call_ctx = ctx;
+    }
     return OK;
 }
 
 status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e)
 {
-    struct gpu_cmd *list = decode ? s->decode : &s->prefill;
-    size_t n_list = decode ? COUNT_OF(s->decode) : 1;
-    if (n == 0 || (decode && n > 1) || n > s->f.max_tok || pos + n > s->p.n_ctx)
-        return fail(e, ERR_USAGE, "a step of %u rows at %zu, expected at most %u within a context of %zu", n, pos, decode ? 1 : s->f.max_tok, s->p.n_ctx);
-    if (decode)
+    bool rows = decode && n > 1;
+    struct gpu_cmd *list = rows ? s->rows.step : decode ? s->decode : &s->prefill;
+    size_t n_list = decode ? 2 : 1;
+    uint32_t most = decode ? session_n_seq(s) : s->f.max_tok;
+    struct gpu_step at[1 + SESSION_SEQ_MAX];
+    if (n == 0 || n > most || pos + (rows ? 1 : n) > s->p.n_ctx)
+        return fail(e, ERR_USAGE, "a step of %u rows at %zu, expected at most %u within a context of %zu", n, pos, most, s->p.n_ctx);
+    if (rows)
+        session_record_rows(s->place, n);
+    else if (decode)
         record_decode(s);
     else
         record_prefill(s, n);
@@ -580,7 +668,9 @@ status session_record(session *s, bool decode, size_t pos, uint32_t n, session_c
                 *e = list[i].err;
             return list[i].err.code;
         }
+    for (size_t i = 0; i < COUNT_OF(at); i++)
+        at[i] = (struct gpu_step){ .n_tok = i ? 1 : n, .pos = (uint32_t)pos };
     for (size_t i = 0; i < n_list; i++)
-        report_calls(&list[i], &(struct gpu_step){ .n_tok = n, .pos = (uint32_t)pos }, decode, 0, NULL, fn, ctx);
+        report_calls(&list[i], at, decode, 0, NULL, fn, ctx);
     return OK;
 }

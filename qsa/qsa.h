@@ -23,6 +23,7 @@ extern const struct gpu_kernel_table qsa_kernels;
 struct qsa_dims {
     uint32_t n_embd, n_head, n_kv, dim, rope_dim, idx_head, idx_dim;
     uint32_t budget; /* blocks */
+    uint32_t n_seq;  /* rows of different sequences in a step, at most; up to 1: none */
 };
 
 /* Cache sizes of one layer for n_ctx positions. */
@@ -73,6 +74,10 @@ struct qsa_layer {
  *   u [n_tok, n_embd] f32     y (= layer->out.y) [n_tok, n_embd] f32 */
 void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
                 uint32_t n_tok);
+/* The same for one row of each of n sequences, row r with the caches of l[r] and the step block number r from step on, which describes a step of that row
+ * alone; the products are those of l[0]. d->n_seq >= n. */
+void qsa_record_rows(struct gpu_cmd *c, const struct qsa_layer *const *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step,
+                     gpu_addr u);
 
 /* The min(budget, n) largest of scores[n] as ascending indices in out; among equals the lower index. Scores are >= 0 and not NaN.
  * Returns how many. The one implementation of the block top-k. */
