@@ -67,6 +67,7 @@ struct bench_test {
     enum kv_type kv;
     bool precise;
     uint64_t n_depth, n_prompt, n_gen;
+    uint32_t n_parallel;          /* sequences that decode together; 1 where there is a prompt */
     size_t reps;
     const json_t *was;            /* --check: as recorded */
 };
@@ -100,8 +101,10 @@ struct bench {
     struct profile *profile;      /* NULL: none */
 };
 
-/* What a test is called: pp512, tg128, "pp512 @ d4096" */
+/* What a test is called: pp512, tg128, "tg128 x8 @ d4096" */
 void test_label(const struct bench_test *t, char out[64]);
+/* Tokens that one run of it evaluates. */
+static inline uint64_t test_tokens(const struct bench_test *t) { return t->n_prompt + t->n_gen * t->n_parallel; }
 
 /* ---- results ---- */
 

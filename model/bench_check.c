@@ -44,12 +44,14 @@ static bool whole(const json_t *j, const char *key, json_int_t lo, json_int_t hi
 
 static bool read_test(const json_t *j, struct bench_test *t)
 {
-    uint64_t threads = 0, ubatch;
+    uint64_t threads = 0, ubatch, parallel = 1;
     const char *kv = json_string_value(json_object_get(j, "type_k"));
     const json_t *samples = json_object_get(j, "samples_ts"), *record = json_object_get(j, "record");
     const json_t *identity = json_object_get(json_object_get(record, "model"), "identity_xxh3");
     bool ok = whole(j, "n_prompt", 0, INT32_MAX, &t->n_prompt) && whole(j, "n_gen", 0, INT32_MAX, &t->n_gen) &&
               whole(j, "n_depth", 0, INT32_MAX, &t->n_depth) && whole(j, "n_ubatch", 1, 65536, &ubatch) && t->n_prompt + t->n_gen > 0;
+    if (json_object_get(j, "n_parallel")) /* records of before have none */
+        ok = ok && whole(j, "n_parallel", 1, SESSION_SEQ_MAX, &parallel);
     if (json_object_get(j, "n_threads"))
         ok = ok && whole(j, "n_threads", 1, 1024, &threads);
     ok = ok && kv && (strcmp(kv, "f16") == 0 || strcmp(kv, "f32") == 0) && json_array_size(samples) > 0 && json_array_size(samples) <= MAX_REPS &&
@@ -58,6 +60,7 @@ static bool read_test(const json_t *j, struct bench_test *t)
         return false;
     t->n_threads = (uint32_t)threads;
     t->n_ubatch = (uint32_t)ubatch;
+    t->n_parallel = (uint32_t)parallel;
     t->precise = json_is_true(json_object_get(j, "precise"));
     t->kv = strcmp(kv, "f32") == 0 ? KV_F32 : KV_F16;
     t->reps = json_array_size(samples);

@@ -17,6 +17,18 @@
 
 /* ---- one run ---- */
 
+/* One id at every place, from different parts of the trace, so that they do not all choose the same experts */
+static status decode_together(struct bench *b, const struct bench_test *t, const int32_t *ids, uint64_t i, struct err *e)
+{
+    session *place[SESSION_SEQ_MAX];
+    int32_t id[SESSION_SEQ_MAX];
+    for (uint32_t r = 0; r < t->n_parallel; r++) {
+        place[r] = session_place(b->s, r);
+        id[r] = ids[(i + r * (t->n_gen / t->n_parallel + 1)) % t->n_gen];
+    }
+    return session_decode_rows(place, id, t->n_parallel, e);
+}
+
 /* One timed run from where the session is */
 static status run_from_here(struct bench *b, const struct bench_test *t, double *seconds, struct err *e)
 {
@@ -27,16 +39,27 @@ static status run_from_here(struct bench *b, const struct bench_test *t, double 
         TRY(session_flush(b->s, NULL, NULL, e));
     }
     for (uint64_t i = 0; i < t->n_gen; i++)
-        TRY(session_decode(b->s, ids[t->n_prompt + i], e));
+        TRY(decode_together(b, t, ids + t->n_prompt, i, e));
     *seconds = console_now() - t0;
-    TRY(session_fetch_logits(b->s, e));
-    return model_check_logits(b->m, session_logits(b->s), e);
+    for (uint32_t r = 0; r < t->n_parallel; r++) {
+        TRY(session_fetch_logits(session_place(b->s, r), e));
+        TRY(model_check_logits(b->m, session_logits(session_place(b->s, r)), e));
+    }
+    return OK;
+}
+
+/* All places to the depth: its K and V they have, the rest is in the mark */
+static status go_to_mark(struct bench *b, const struct bench_test *t, struct err *e)
+{
+    for (uint32_t r = 0; r < t->n_parallel; r++)
+        TRY(session_return(session_place(b->s, r), b->mark, e));
+    return OK;
 }
 
 /* The same from the mark */
 static status run_once(struct bench *b, const struct bench_test *t, double *seconds, struct err *e)
 {
-    TRY(session_return(b->s, b->mark, e));
+    TRY(go_to_mark(b, t, e));
     return run_from_here(b, t, seconds, e);
 }
 
@@ -132,13 +155,16 @@ static status fill_depth(struct bench *b, uint64_t from, uint64_t to, struct err
 {
     for (size_t at = from, step = 8192; at < to && !*b->o->stop; at += step)
         TRY(session_prefill(b->s, b->ids + at, MIN(step, to - at), NULL, NULL, e));
-    return session_mark(b->s, b->mark, e);
+    TRY(session_mark(b->s, b->mark, e));
+    for (uint32_t r = 1; r < session_n_seq(b->s); r++)
+        TRY(session_copy(session_place(b->s, r), b->s, e));
+    return OK;
 }
 
 /* A session of n_ctx positions with the settings of t, at its depth */
 static status enter_depth(struct bench *b, const struct bench_test *t, size_t n_ctx, struct err *e)
 {
-    struct session_params p = { .n_ctx = n_ctx, .n_ubatch = t->n_ubatch, .kv = t->kv, .precise = t->precise };
+    struct session_params p = { .n_ctx = n_ctx, .n_ubatch = t->n_ubatch, .kv = t->kv, .precise = t->precise, .n_seq = t->n_parallel };
     TRY(session_open(&b->s, b->m, &p, b->o->mem_limit, e));
     session_device_memory(b->s, &b->memory);
     session_want(b->s, 1); /* greedy, as an answer is by default */
@@ -152,7 +178,8 @@ static status enter_depth(struct bench *b, const struct bench_test *t, size_t n_
 
 static bool same_session(const struct bench_test *a, const struct bench_test *b)
 {
-    return a->n_threads == b->n_threads && a->n_ubatch == b->n_ubatch && a->kv == b->kv && a->precise == b->precise;
+    return a->n_threads == b->n_threads && a->n_ubatch == b->n_ubatch && a->kv == b->kv && a->precise == b->precise &&
+           a->n_parallel == b->n_parallel;
 }
 
 /* Positions that the session of t needs: for the longest test from t on that it serves; with --sweep for all depths */
@@ -190,7 +217,7 @@ static status prepare(struct bench *b, const struct bench_test *t, size_t n, str
 
 /* ---- one test ---- */
 
-static double rate_of(const struct bench_test *t, double seconds) { return (double)(t->n_prompt + t->n_gen) / seconds; }
+static double rate_of(const struct bench_test *t, double seconds) { return (double)test_tokens(t) / seconds; }
 
 static status warm_up(struct bench *b, struct result *r, struct err *e)
 {
@@ -223,7 +250,7 @@ static status profile_test(struct bench *b, const struct result *r, struct err *
     char label[64];
     double seconds;
     profile_restart(b->profile);
-    TRY(session_return(b->s, b->mark, e)); /* which chooses among the logits anew: no call of the test */
+    TRY(go_to_mark(b, &r->t, e)); /* which chooses among the logits anew: no call of the test */
     TRY(session_profile(b->s, profile_call, b->profile, e));
     status s = run_from_here(b, &r->t, &seconds, e);
     session_profile(b->s, NULL, NULL, NULL);
@@ -274,7 +301,8 @@ static size_t list_tests(const struct options *o, struct bench_test *list)
                     for (size_t i = 0; i < o->b_prompt.n + o->b_gen.n; i++) {
                         bool gen = i >= o->b_prompt.n;
                         struct bench_test x = { .n_threads = (uint32_t)o->b_threads.v[t], .n_ubatch = (uint32_t)o->b_ubatch.v[u],
-                                                .kv = (enum kv_type)o->b_kv.v[k], .precise = o->precise, .n_depth = o->b_depth.v[d], .reps = o->b_reps };
+                                                .kv = (enum kv_type)o->b_kv.v[k], .precise = o->precise, .n_depth = o->b_depth.v[d], .reps = o->b_reps,
+                                                .n_parallel = gen ? o->n_parallel : 1 };
                         *(gen ? &x.n_gen : &x.n_prompt) = gen ? o->b_gen.v[i - o->b_prompt.n] : o->b_prompt.v[i];
                         if (x.n_prompt + x.n_gen == 0)
                             continue;

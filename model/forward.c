@@ -278,7 +278,7 @@ void forward_init(struct forward *f, const struct shape *s, const struct weights
     f->max_logits = (uint32_t)MAX((size_t)1, MIN(strip, (size_t)MIN(max_tok, 64u)));
 }
 
-void forward_take_rows(struct forward *f, uint32_t n_seq)
+void forward_together(struct forward *f, uint32_t n_seq)
 {
     f->qsa.n_seq = n_seq;
     f->max_logits = MAX(f->max_logits, n_seq);

@@ -94,7 +94,7 @@ struct forward {
 /* Dimensions and limits; before forward_place. */
 void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32, bool device, bool matrix);
 /* Says that steps will hold one row of each of up to n_seq sequences; between forward_init and forward_place. */
-void forward_take_rows(struct forward *f, uint32_t n_seq);
+void forward_together(struct forward *f, uint32_t n_seq);
 /* ERR_UNSUPPORTED, by name, for a shape outside the bounds of the device kernels. */
 status forward_check_device(const struct shape *s, struct err *e);
 /* Memory of a session. Each may only count. */
@@ -136,7 +136,7 @@ void forward_settle(struct gpu_cmd *c, struct forward *f, uint32_t n_tok);
 void forward_head(struct gpu_cmd *c, struct forward *f, uint32_t row0, uint32_t n_row, enum gdn_phase phase);
 /* The n_best (1 .. TOP_MAX) largest of the logits in each of the first n_row (1 .. DECODE_ROWS) rows to best_at [n_row, n_best], as struct top_args
  * defines them. */
-void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_best, uint32_t n_row);
+void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_row, uint32_t n_best);
 
 /* ---- steps with one row of each of several sequences: forward_rows.c ---- */
 

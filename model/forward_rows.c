@@ -74,7 +74,7 @@ void forward_rows_record(struct gpu_cmd *first, struct gpu_cmd *rest, struct for
         forward_layer(il < n_first ? first : rest, f, il, n, GDN_DECODE);
     forward_head(rest, f, 0, n, GDN_DECODE);
     if (n_best)
-        forward_choose(rest, f, n_best, n);
+        forward_choose(rest, f, n, n_best);
     f->rows = (struct forward_rows){ NULL, 0 };
 }
 

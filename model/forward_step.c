@@ -102,7 +102,7 @@ void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n
 
 /* ---- to the host ---- */
 
-void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_best, uint32_t n_row)
+void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_row, uint32_t n_best)
 {
     uint32_t n = f->shape->n_vocab, spans = (n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
     c->part = "head";

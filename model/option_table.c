@@ -128,6 +128,12 @@ const struct option_row option_rows[] = {
     { "-ctk --cache-type-k", "TYPE", ENGINE & ~ON(BENCH), G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
     { "-ctv --cache-type-v", "TYPE", ENGINE & ~ON(BENCH), G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
     { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
+    { "-np --parallel", "N", ON(RUN) | ON(BATCH), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
+      .help = "decode N inputs together, so that weights are read once for all of them; each answer is the one it is alone, memory is planned for N" },
+    { "-np --parallel", "N", ON(BENCH), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
+      .help = "decode N sequences together in the tests of -n; the tokens of all are counted" },
+    { "-np --parallel", "N", ON(INFO), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
+      .help = "--plan: memory for N inputs at once; --ledger: a decode step of N rows, each of its own sequence" },
     { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
     { "--prefix-cache", "DIR", ASK, G_SPEED, PATH, AT(prefix_dir),
       .help = "keep what the instruction computes in DIR, for the next start" },
@@ -196,7 +202,7 @@ const struct option_row option_rows[] = {
     NOT_YET("--reasoning-budget", "N", ANY),
     NOT_YET("--save-state", "FILE", ANY),
     NOT_YET("--load-state", "FILE", ANY),
-    NOT_YET("--parallel", "N", ANY),
+    NOT_YET("-np --parallel", "N", ~(ASK | ON(BENCH) | ON(INFO))),
     NOT_YET("--ledger", NULL, ~ON(INFO)),
     NOT_YET("--fill", "KIND", ANY),
     NOT_YET("--trace", "FILE", ~(ON(BENCH) | ON(RUN))),
@@ -752,7 +758,7 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
 {
     const char *model_path = o->model_path;
     *o = (struct options){
-        .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1,
+        .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1, .n_parallel = 1,
         .b_prompt = { { 512 }, 1, false }, .b_gen = { { 128 }, 1, false }, .b_depth = { { 0 }, 1, false },
         .b_threads = { { 0 }, 1, false }, .b_ubatch = { { 0 }, 1, false }, .b_kv = { { 0 }, 1, false },
         .task = o->task, .con = o->con, .stop = o->stop, .at_once = o->at_once,

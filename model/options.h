@@ -49,6 +49,7 @@ struct options {
     uint32_t n_threads;          /* -t; 0: default */
     enum kv_type kv;
     bool precise;
+    uint32_t n_parallel;         /* 1..SESSION_SEQ_MAX: inputs that are decoded together */
     const char *prefix_dir;      /* --prefix-cache; NULL: none */
     size_t prefix_max;           /* bytes kept there; 0: default */
     size_t mem_limit;            /* bytes; 0: free memory of the machine */

@@ -54,7 +54,7 @@ static void init_forward(struct forward *f, const model *m, const struct session
 {
     forward_init(f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), p->precise || p->kv == KV_F32, on_device(m), on_matrix(m, p));
     if (seqs_of(p) > 1)
-        forward_take_rows(f, seqs_of(p));
+        forward_together(f, seqs_of(p));
 }
 
 /* Everything that is known before allocating: of one place, and of what all share. */
@@ -267,7 +267,7 @@ static status open_lists(session *s, const struct sizes *z, struct err *e)
     TRY(open_list(s, &s->choose, CHOOSE_CALLS, e));
     for (int i = 0; i < 2; i++) {
         TRY(open_list(s, &s->decode[i], z->calls, e));
-        TRY(open_list(s, &s->rows.step[i], s->place[0] == s ? z->row_calls : 0, e));
+        TRY(open_list(s, &s->together.step[i], s->place[0] == s ? z->row_calls : 0, e));
     }
     return session_reset(s, e);
 }
@@ -323,7 +323,7 @@ static void close_place(session *s)
     gpu_cmd_close(&s->choose);
     for (int i = 0; i < 2; i++) {
         gpu_cmd_close(&s->decode[i]);
-        gpu_cmd_close(&s->rows.step[i]);
+        gpu_cmd_close(&s->together.step[i]);
     }
     free(s->call_seconds);
     for (uint32_t il = 0; s->kv && il < s->m->shape.n_layer; il++)
@@ -398,7 +398,7 @@ static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, b
     }
 }
 
-status session_run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+status session_run(session *s, struct gpu_cmd *c, bool decode, struct err *e)
 {
     if (!s->on_call)
         return gpu_submit(s->m->gpu, c, e);
@@ -409,9 +409,9 @@ status session_run_list(session *s, struct gpu_cmd *c, bool decode, struct err *
     return OK;
 }
 
-status session_start_list(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+status session_start(session *s, struct gpu_cmd *c, bool decode, struct err *e)
 {
-    return s->on_call ? session_run_list(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
+    return s->on_call ? session_run(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
 }
 
 /* Head of rows row0 .. of the last step; n_row <= max_logits */
@@ -423,7 +423,7 @@ static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
         s->head_rows = n_row;
         s->head_row0 = row0;
     }
-    return session_run_list(s, &s->head, false, e);
+    return session_run(s, &s->head, false, e);
 }
 
 status session_take(session *s, uint32_t row, struct err *e)
@@ -445,8 +445,8 @@ status session_take(session *s, uint32_t row, struct err *e)
 status session_choose(session *s, struct err *e)
 {
     if (s->n_best && !s->choose.n)
-        forward_choose(&s->choose, &s->f, s->n_best, 1);
-    TRY(session_run_list(s, &s->choose, false, e));
+        forward_choose(&s->choose, &s->f, 1, s->n_best);
+    TRY(session_run(s, &s->choose, false, e));
     return session_take(s, 0, e);
 }
 
@@ -460,7 +460,7 @@ void session_want(session *s, uint32_t n_best)
         gpu_cmd_reset(&at->decode[1]);
         gpu_cmd_reset(&at->choose);
     }
-    s->rows.n = 0;
+    s->together.n = 0;
 }
 
 const struct candidate *session_best(const session *s, size_t *n)
@@ -519,7 +519,7 @@ static void record_decode(session *s)
         forward_layer(il < n_first ? first : rest, &s->f, il, 1, GDN_DECODE);
     forward_head(rest, &s->f, 0, 1, GDN_DECODE);
     if (s->n_best)
-        forward_choose(rest, &s->f, s->n_best, 1);
+        forward_choose(rest, &s->f, 1, s->n_best);
 }
 
 status session_check_room(const session *s, const int32_t *ids, size_t n, struct err *e)
@@ -543,7 +543,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
     } else {
         if (s->prefill_rows != n)
             record_prefill(s, n);
-        TRY(session_run_list(s, &s->prefill, false, e));
+        TRY(session_run(s, &s->prefill, false, e));
     }
     ngram_advance(&s->m->shape, s->past, ids, n);
     size_t pos = s->n_past;
@@ -611,9 +611,9 @@ status session_decode(session *s, int32_t id, struct err *e)
     } else {
         if (!s->decode[1].n) /* recorded once, replayed for every token */
             record_decode(s);
-        TRY(session_start_list(s, &s->decode[0], true, e));
+        TRY(session_start(s, &s->decode[0], true, e));
         forward_gather(&s->f, s->past);
-        TRY(session_run_list(s, &s->decode[1], true, e));
+        TRY(session_run(s, &s->decode[1], true, e));
         TRY(session_take(s, 0, e));
     }
     ngram_advance(&s->m->shape, s->past, &id, 1);
@@ -636,7 +636,7 @@ void session_tap(session *s, float *layers) { s->tap = layers; }
 
 status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
 {
-    uint32_t most = MAX(MAX(s->prefill.cap, s->rows.step[0].cap), MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
+    uint32_t most = MAX(MAX(s->prefill.cap, s->together.step[0].cap), MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
     for (uint32_t k = 0; k < session_n_seq(s); k++) {
         session *at = s->place[k];
         if (fn && !at->call_seconds && !(at->call_seconds = calloc(most, sizeof *at->call_seconds)))
@@ -650,7 +650,7 @@ status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
 status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e)
 {
     bool rows = decode && n > 1;
-    struct gpu_cmd *list = rows ? s->rows.step : decode ? s->decode : &s->prefill;
+    struct gpu_cmd *list = rows ? s->together.step : decode ? s->decode : &s->prefill;
     size_t n_list = decode ? 2 : 1;
     uint32_t most = decode ? session_n_seq(s) : s->f.max_tok;
     struct gpu_step at[1 + SESSION_SEQ_MAX];

@@ -6,7 +6,7 @@
 #include "model/model_impl.h"
 
 /* In place 0: the step of rows of several places, as decode; for which places it is recorded. */
-struct session_rows {
+struct session_together {
     struct gpu_cmd step[2];
     struct forward *of[SESSION_SEQ_MAX];
     uint32_t n; /* 0: not recorded */
@@ -29,7 +29,7 @@ struct session {
     gpu_addr ple_window;
     int32_t past[MAX_NGRAM];   /* last ids, most recent first */
     struct gpu_cmd prefill, head, choose;
-    struct session_rows rows;
+    struct session_together together;
     struct gpu_cmd decode[2];  /* a step: the first layers, and what waits for the tables of the host */
     uint32_t prefill_rows, head_row0, head_rows; /* what the lists are recorded for; 0: nothing */
     size_t n_past;             /* positions in the caches */
@@ -53,9 +53,9 @@ status session_choose(session *s, struct err *e);
 /* Room for n more ids, all in the vocabulary: ERR_USAGE. */
 status session_check_room(const session *s, const int32_t *ids, size_t n, struct err *e);
 /* Runs one list of a step to its end, under the clock when that is wanted. */
-status session_run_list(session *s, struct gpu_cmd *c, bool decode, struct err *e);
+status session_run(session *s, struct gpu_cmd *c, bool decode, struct err *e);
 /* The same, but without waiting for its end where no clock runs; the next list of the session waits for it. */
-status session_start_list(session *s, struct gpu_cmd *c, bool decode, struct err *e);
+status session_start(session *s, struct gpu_cmd *c, bool decode, struct err *e);
 /* What a list with head, and forward_choose if that is wanted, has left in row `row` for the host. */
 status session_take(session *s, uint32_t row, struct err *e);
 /* Records the step of one row of each of the places. */

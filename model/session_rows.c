@@ -8,7 +8,7 @@
 void session_record_rows(session *const *place, uint32_t n)
 {
     session *first = place[0]->place[0];
-    struct session_rows *rows = &first->rows;
+    struct session_together *rows = &first->together;
     for (int i = 0; i < 2; i++)
         gpu_cmd_reset(&rows->step[i]);
     for (uint32_t r = 0; r < n; r++)
@@ -17,7 +17,7 @@ void session_record_rows(session *const *place, uint32_t n)
     forward_rows_record(&rows->step[0], &rows->step[1], &first->f, rows->of, n, first->n_best);
 }
 
-static bool is_recorded(const struct session_rows *rows, session *const *place, uint32_t n)
+static bool is_recorded(const struct session_together *rows, session *const *place, uint32_t n)
 {
     bool same = rows->n == n;
     for (uint32_t r = 0; r < n && same; r++)
@@ -39,11 +39,11 @@ status session_decode_rows(session *const *place, const int32_t *ids, uint32_t n
         row[r] = (struct forward_row){ ids[r], s->n_past, s->past };
     }
     forward_rows_begin(&first->f, row, n);
-    if (!is_recorded(&first->rows, place, n))
+    if (!is_recorded(&first->together, place, n))
         session_record_rows(place, n);
-    TRY(session_start_list(first, &first->rows.step[0], true, e));
+    TRY(session_start(first, &first->together.step[0], true, e));
     forward_rows_gather(&first->f, row, n);
-    TRY(session_run_list(first, &first->rows.step[1], true, e));
+    TRY(session_run(first, &first->together.step[1], true, e));
     for (uint32_t r = 0; r < n; r++) {
         TRY(session_take(place[r], r, e));
         ngram_advance(&first->m->shape, place[r]->past, &ids[r], 1);

@@ -118,7 +118,6 @@ while read -r words; do
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
 --save-state f
---parallel 2
 --draft 4
 --draft auto
 --draft=2
