@@ -62,10 +62,10 @@ struct forward {
     float *ngram;        /* [max_tok, ple_head * ple_row] */
 
     /* while recording */
-    struct forward_rows {
+    struct forward_seqs {
         struct forward *const *of; /* [n] schedules of the sequences that the rows of the step belong to, in the same scratch; */
         uint32_t n;                /* 0: all rows are of this one */
-    } rows;
+    } seqs;
     gpu_addr residual;   /* [max_tok, n_stream, n_embd]: where it is now */
     bool pending;        /* y of the last block is not in it yet */
 

@@ -38,36 +38,36 @@ void forward_rows_ple_conv(struct gpu_cmd *c, struct forward *f)
 {
     const struct shape *s = f->shape;
     uint32_t width = s->n_stream * s->n_embd, first = c->n;
-    for (uint32_t r = 0; r < f->rows.n; r++) {
+    for (uint32_t r = 0; r < f->seqs.n; r++) {
         uint64_t at = r * (uint64_t)width * sizeof(float);
         c->row = (uint8_t)(1 + r);
         CALL(c, model_kernels, K_ple_conv, width, struct ple_conv_args, .z = f->ple_s.z + at, .gv = f->ple_s.gv + at, .conv = f->ple_s.conv,
-             .window = f->rows.of[r]->ple_s.window, .residual = f->residual + at, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = 1);
+             .window = f->seqs.of[r]->ple_s.window, .residual = f->residual + at, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = 1);
     }
     c->row = 0;
-    gpu_record_side_by_side(c, first, f->rows.n);
+    gpu_record_side_by_side(c, first, f->seqs.n);
 }
 
 void forward_rows_qsa(struct gpu_cmd *c, struct forward *f, uint32_t il)
 {
     const struct qsa_layer *l[DECODE_ROWS];
-    for (uint32_t r = 0; r < f->rows.n; r++)
-        l[r] = &f->rows.of[r]->layer[il].qsa;
-    qsa_record_rows(c, l, f->rows.n, &f->qsa_s, &f->qsa, f->step_at + sizeof *f->step, f->u);
+    for (uint32_t r = 0; r < f->seqs.n; r++)
+        l[r] = &f->seqs.of[r]->layer[il].qsa;
+    qsa_record_rows(c, l, f->seqs.n, &f->qsa_s, &f->qsa, f->step_at + sizeof *f->step, f->u);
 }
 
 void forward_rows_gdn(struct gpu_cmd *c, struct forward *f, uint32_t il)
 {
     const struct gdn_layer *l[DECODE_ROWS];
-    for (uint32_t r = 0; r < f->rows.n; r++)
-        l[r] = &f->rows.of[r]->layer[il].gdn;
-    gdn_record_rows(c, l, f->rows.n, &f->gdn_s, &f->gdn, f->u);
+    for (uint32_t r = 0; r < f->seqs.n; r++)
+        l[r] = &f->seqs.of[r]->layer[il].gdn;
+    gdn_record_rows(c, l, f->seqs.n, &f->gdn_s, &f->gdn, f->u);
 }
 
 void forward_rows_record(struct gpu_cmd *first, struct gpu_cmd *rest, struct forward *f, struct forward *const *of, uint32_t n, uint32_t n_best)
 {
     uint32_t n_first = forward_first_layers(f);
-    f->rows = (struct forward_rows){ of, n };
+    f->seqs = (struct forward_seqs){ of, n };
     forward_embed(first, f, n);
     forward_fetch_tables(rest, f, n);
     for (uint32_t il = 0; il < f->shape->n_layer; il++)
@@ -75,7 +75,7 @@ void forward_rows_record(struct gpu_cmd *first, struct gpu_cmd *rest, struct for
     forward_head(rest, f, 0, n, GDN_DECODE);
     if (n_best)
         forward_choose(rest, f, n, n_best);
-    f->rows = (struct forward_rows){ NULL, 0 };
+    f->seqs = (struct forward_seqs){ NULL, 0 };
 }
 
 uint32_t forward_rows_max_calls(const struct forward *f, uint32_t n_seq)

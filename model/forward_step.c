@@ -88,13 +88,13 @@ static void fetch(struct gpu_cmd *c, const struct forward *f, const void *const 
 void forward_fetch_ids(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
 {
     if (f->device)
-        fetch(c, f, (const void *[]){ f->step, f->ids }, (gpu_addr[]){ f->step_at, f->ids_at }, (size_t[]){ (1 + f->rows.n) * sizeof *f->step, n_tok * sizeof *f->ids });
+        fetch(c, f, (const void *[]){ f->step, f->ids }, (gpu_addr[]){ f->step_at, f->ids_at }, (size_t[]){ (1 + f->seqs.n) * sizeof *f->step, n_tok * sizeof *f->ids });
 }
 
 void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
 {
     const struct shape *s = f->shape;
-    size_t rope = s->n_qsa ? (f->rows.n ? 4 * (size_t)n_tok : 3 + (size_t)n_tok) * s->rope_dim : 0, ngram = s->ple_layer >= 0 ? (size_t)n_tok * s->ple_head * s->ple_row : 0;
+    size_t rope = s->n_qsa ? (f->seqs.n ? 4 * (size_t)n_tok : 3 + (size_t)n_tok) * s->rope_dim : 0, ngram = s->ple_layer >= 0 ? (size_t)n_tok * s->ple_head * s->ple_row : 0;
     if (f->device)
         fetch(c, f, (const void *[]){ f->rope, f->ngram }, (gpu_addr[]){ f->rope_at, f->ngram_at },
               (size_t[]){ rope * sizeof(float), ngram * sizeof(float) });
