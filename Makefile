@@ -66,6 +66,7 @@ tests: $(B)/hayate $(B)/tests/gfx11_sheet $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/together.sh $(B)/hayate $(if $(filter asan,$(MODE)),12)
 	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/state.sh $(B)/hayate
 	tests/bench.sh $(B)/hayate
 	tests/vulkan.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/hip.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
@@ -161,6 +162,7 @@ $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 # .incbin is invisible to -MMD
 $(B)/model/demo.o: private CC_ALL += $(if $(DEMO),-DDEMO_FILE='"$(DEMO)"')
 $(B)/model/demo.o: $(DEMO)
+$(B)/model/eval_needle.o: tests/data/sample-page.txt
 # Kernels in the binary: the assembler file changes when one comes or goes, its object also when one changes
 $(B)/kernels_bin/embed.o: $(B)/kernels_bin/embed.s $(KERNEL_FILES)
 	$(CC) -c $< -o $@

@@ -42,17 +42,21 @@ struct matmul_job {
 /* Several matrices that read the same x in one call. Items: the output rows of job 0, 1, ..., each job's count rounded up to
  * MATMUL_GRAIN, so a block never straddles two jobs. */
 #define MATMUL_GRAIN 32
+#define MATVEC_JOBS 5
 struct matmul_args {
     gpu_addr x;   /* [n_tok, x_stride] f32 */
     gpu_addr job; /* [n_job] struct matmul_job */
     uint32_t x_stride;
     uint32_t n_job;
     uint32_t n_tok;
-    uint32_t tok_group; /* rows of x that a block of a matvec row covers; the CPU's matmul covers all */
+    uint32_t tok_group;        /* matvec: rows of x that a block covers */
+    uint32_t grain;            /* matvec: output rows that a block covers, a multiple of MATVEC_GRAIN */
+    uint32_t end[MATVEC_JOBS]; /* matvec: blocks of the jobs 0 .. i; behind the last job its own number again */
 };
 
-/* Rows matvec_*: the same products on a device. Blocks: for each group of tok_group rows of x, the jobs' output rows in blocks of
- * MATVEC_GRAIN, each job rounded up. Items = blocks * MATVEC_GRAIN. Every row of x is summed in the order that it has alone. */
+/* Rows matvec_*: the same products of at most MATVEC_JOBS jobs on a device. Blocks: for each group of tok_group rows of x, the jobs' output rows in
+ * blocks of `grain`, each job rounded up. Items = blocks * MATVEC_GRAIN. Every row of x is summed in the order that it has alone, however large a block is.
+ * A call finds its job in the arguments: to look through the jobs in memory takes longer than many a product. */
 #define MATVEC_GRAIN 16
 
 /* Rows gemm_*: the same products on matrix units, for many rows of x: operands rounded to f16, sums in f32. Blocks: tiles of GEMM_ROWS output

@@ -2,6 +2,8 @@
 #include "gpu/device_weights.h"
 #include "gpu/gpu_kernels.h"
 
+#include <assert.h>
+
 #define KERNEL KERNEL_CHECK
 #include "gpu/gpu_kernels.def"
 #undef KERNEL
@@ -30,26 +32,48 @@ static bool on_matrix(const struct gpu_cmd *c, const struct gpu_mat *w, uint32_t
     return c->matrix && n_tok > 8 && !fine && w->n_in % GEMM_DEPTH == 0 && gpu_has(c->gpu, &gpu_kernels, K_gemm_NONE);
 }
 
+/* A block takes as many output rows as leave work for MATVEC_BLOCKS groups, so that x is fetched and the job looked up once for many of them; but only
+ * where x fits into shared memory, else every sixteen rows would fetch it again. */
+enum { MATVEC_BLOCKS = 256, MATVEC_GRAIN_MAX = 128, MATVEC_X = 3072 };
+
+uint32_t gpu_matvec_blocks(struct matmul_args *a, const struct matmul_job *jobs, uint32_t grain)
+{
+    uint32_t n_out = 0, blocks = 0, groups;
+    assert(a->n_job > 0 && a->n_job <= MATVEC_JOBS);
+    a->tok_group = a->tok_group ? a->tok_group : gpu_rows_of(a->n_tok);
+    groups = (a->n_tok + a->tok_group - 1) / a->tok_group;
+    for (uint32_t i = 0; i < a->n_job; i++)
+        n_out += jobs[i].w.n_out;
+    if (!grain)
+        grain = jobs->w.n_in * a->tok_group > MATVEC_X ? MATVEC_GRAIN : n_out / MATVEC_GRAIN * groups / MATVEC_BLOCKS * MATVEC_GRAIN;
+    a->grain = MIN(MAX(grain, (uint32_t)MATVEC_GRAIN), (uint32_t)MATVEC_GRAIN_MAX);
+    for (uint32_t i = 0; i < MATVEC_JOBS; i++) {
+        if (i < a->n_job)
+            blocks += (jobs[i].w.n_out + a->grain - 1) / a->grain;
+        a->end[i] = blocks;
+    }
+    return blocks * groups;
+}
+
 /* Jobs that one build understands go together: any number of common types and one other. */
 static void products(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok)
 {
     for (uint32_t first = 0, n; first < n_job; first += n) {
         bool matrix = on_matrix(c, &jobs[first].w, n_tok);
-        uint32_t build = 0, blocks = 0, height = matrix ? GEMM_ROWS : MATVEC_GRAIN;
-        for (n = 0; first + n < n_job; n++) {
+        uint32_t build = 0, tiles = 0;
+        for (n = 0; first + n < n_job && n < MATVEC_JOBS; n++) {
             uint32_t own = device_build_of(jobs[first + n].w.type);
             if ((own && build && own != build) || on_matrix(c, &jobs[first + n].w, n_tok) != matrix)
                 break;
             build = own ? own : build;
-            blocks += (jobs[first + n].w.n_out + height - 1) / height;
+            tiles += (jobs[first + n].w.n_out + GEMM_ROWS - 1) / GEMM_ROWS;
         }
         struct matmul_args a = { .x = x, .job = gpu_block(c, jobs + first), .x_stride = x_stride, .n_job = n, .n_tok = n_tok };
         if (matrix) {
-            gpu_record(c, &gpu_kernels, K_gemm_NONE + build, &a, sizeof a, blocks * ((n_tok + GEMM_TOKENS - 1) / GEMM_TOKENS));
+            gpu_record(c, &gpu_kernels, K_gemm_NONE + build, &a, sizeof a, tiles * ((n_tok + GEMM_TOKENS - 1) / GEMM_TOKENS));
         } else {
-            a.tok_group = gpu_rows_of(n_tok);
-            gpu_record(c, &gpu_kernels, gpu_rows_build(K_matvec_NONE_r1 + 4 * build, 1, n_tok), &a, sizeof a,
-                       blocks * MATVEC_GRAIN * ((n_tok + a.tok_group - 1) / a.tok_group));
+            uint32_t items = gpu_matvec_blocks(&a, jobs + first, 0);
+            gpu_record(c, &gpu_kernels, gpu_rows_build(K_matvec_NONE_r1 + 4 * build, 1, n_tok), &a, sizeof a, items * MATVEC_GRAIN);
         }
         if (first)
             gpu_record_parallel(c);

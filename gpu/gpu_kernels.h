@@ -23,6 +23,10 @@ size_t gpu_scratch_floats(uint32_t n_in);
 /* Records y = act(scale * W x) for the jobs of one call; see struct matmul_args. jobs is host-readable memory. */
 void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok);
 
+/* Cuts the products of a matvec call into blocks: fills grain, end and, where it is 0, tok_group from n_tok and the n_job jobs, which are host-readable, and
+ * returns how many blocks there are. grain: output rows of a block; 0: what suits the sizes. */
+uint32_t gpu_matvec_blocks(struct matmul_args *a, const struct matmul_job *jobs, uint32_t grain);
+
 /* Rows of x that the build for n_tok rows takes at a time (1, 2, 4, 8), and that build's id, when the builds for 1, 2, 4 and 8 rows are
  * per_step apart in the table, beginning with `first`. */
 uint32_t gpu_rows_of(uint32_t n_tok);

@@ -105,15 +105,13 @@ void matvec_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_s
 {
     const struct matmul_args *a = args;
     const struct matmul_job *jobs = AT(const struct matmul_job, a->job);
-    uint32_t blocks = 0;
-    for (uint32_t j = 0; j < a->n_job; j++)
-        blocks += (jobs[j].w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
+    uint32_t blocks = a->end[MATVEC_JOBS - 1];
     for (uint32_t g = first / MATVEC_GRAIN; g < (first + n_items) / MATVEC_GRAIN; g++) {
         uint32_t t0 = g / blocks * a->tok_group, block = g % blocks, n = MIN(a->tok_group, a->n_tok - t0);
         const struct matmul_job *job = jobs;
-        for (; block >= (job->w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN; job++)
-            block -= (job->w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
-        for (uint32_t r = block * MATVEC_GRAIN; r < MIN((block + 1) * MATVEC_GRAIN, job->w.n_out); r++) {
+        for (; block >= (job->w.n_out + a->grain - 1) / a->grain; job++)
+            block -= (job->w.n_out + a->grain - 1) / a->grain;
+        for (uint32_t r = block * a->grain; r < MIN((block + 1) * a->grain, job->w.n_out); r++) {
             float v[64], *y = AT(float, job->y) + (size_t)t0 * job->y_stride;
             assert(n <= COUNT_OF(v));
             for (uint32_t t = 0; t < n; t++)

@@ -4,8 +4,12 @@
 #include "model/document.h"
 #include "model/encoding.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #define DEMO_INSTRUCTION "Summarize this manual page in one line."
@@ -159,9 +163,33 @@ static bool prefill_on(void *ctx, size_t n_done)
     return !*p->en->o->stop;
 }
 
+/* --load-state: the position after the prompt as a file has it */
+static status load_state(struct engine *en, const struct ids *prompt, struct err *e)
+{
+    const char *path = en->o->load_state;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return fail(e, ERR_IO, "%s: %s", path, strerror(errno));
+    status st = state_file_load(&en->states, fd, en->s, prompt->v, prompt->n, e);
+    close(fd);
+    return st == OK ? OK : fail_in(e, path);
+}
+
+/* --save-state. What fails does not cost the answer. */
+static void save_state(struct engine *en, const struct ids *prompt)
+{
+    const char *path = en->o->save_state;
+    char prefix[PATH_MAX], temporary[PATH_MAX + 48];
+    snprintf(prefix, sizeof prefix, "%s.tmp-", path);
+    state_file_temporary(temporary, sizeof temporary, prefix);
+    if (state_file_save(&en->states, AT_FDCWD, path, temporary, en->s, prompt->v, prompt->n, &en->unsaved) != OK)
+        fail_in(&en->unsaved, path);
+}
+
 void engine_begin(struct engine *en, const struct input *in, const struct watch *w, struct answer *a)
 {
     en->going = (struct going){ .in = in, .w = w, .a = a };
+    en->unsaved.code = OK;
     sampler_reset(en->sampler);
     for (size_t i = in->prompt.n > SAMPLE_WINDOW ? in->prompt.n - SAMPLE_WINDOW : 0; i < in->prompt.n; i++)
         sampler_accept(en->sampler, in->prompt.v[i]);
@@ -174,6 +202,12 @@ static status begin_prompt(struct engine *en, double t0, struct err *e)
     struct going *g = &en->going;
     struct prefilling p = { en, g->w, g->in->prompt.n, t0 };
     size_t n_evaluated = 0;
+    if (en->o->load_state) {
+        TRY(load_state(en, &g->in->prompt, e));
+        g->a->n_reused = g->at = g->in->prompt.n;
+        g->begun = true;
+        return OK;
+    }
     en->prefix.go_on = prefill_on;
     en->prefix.ctx = &p;
     en->prefix.step = session_n_ubatch(en->s);
@@ -205,6 +239,8 @@ status engine_prompt(struct engine *en, bool *more, struct err *e)
     if (!*more)
         TRY(session_flush(en->s, NULL, NULL, e));
     g->a->prefill_s = console_now() - t0;
+    if (!*more && en->o->save_state)
+        save_state(en, &g->in->prompt);
     return OK;
 }
 
@@ -330,11 +366,6 @@ status engine_answer_whole(struct engine *en, struct input *in, const struct wat
 
 /* ---- the engine ---- */
 
-static struct session_params session_params_of(const struct options *o, size_t n_ctx, uint32_t n_seq)
-{
-    return (struct session_params){ .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise, .n_seq = n_seq };
-}
-
 void engine_say_model(const struct options *o, const model *m)
 {
     if (model_is_demo(m))
@@ -346,7 +377,8 @@ void engine_say_model(const struct options *o, const model *m)
 void engine_say_plan(const struct options *o, const model *m, size_t n_ctx, uint32_t n_seq)
 {
     struct plan plan = { 0 };
-    struct session_params p = session_params_of(o, n_ctx, n_seq);
+    struct session_params p = session_params_of(o, n_ctx);
+    p.n_seq = n_seq;
     session_plan(m, &p, &plan);
     console_note(o->con, "%s: %s, %s, context %zu", gguf_name(model_gguf(m)), model_backend(m), model_device(m), n_ctx);
     for (size_t i = 0; i < plan.n; i++)
@@ -371,10 +403,15 @@ static status open_own(struct engine *en, prefix_cache *cache, struct err *e)
 
 status engine_open(struct engine *en, const struct options *o, model *m, prefix_cache *cache, size_t n_ctx, uint32_t n_seq, struct err *e)
 {
-    struct session_params p = session_params_of(o, n_ctx, n_seq);
+    struct session_params p = session_params_of(o, n_ctx);
+    p.n_seq = n_seq;
     *en = (struct engine){ .o = o, .m = m };
     TRY(session_open(&en->s, m, &p, o->mem_limit, e));
     prefix_cache_bind(cache, m, &p);
+    if (o->save_state || o->load_state) {
+        TRY(state_files_open(&en->states, e));
+        state_files_bind(&en->states, m, &p);
+    }
     TRY(open_own(en, cache, e));
     session_want(en->s, en->n_best);
     return OK;
@@ -390,6 +427,7 @@ void engine_close(struct engine *en)
 {
     sampler_close(en->sampler);
     prefix_close(&en->prefix);
+    state_files_close(&en->states);
     if (!en->is_guest)
         session_close(en->s);
     ids_free(&en->banned);

@@ -89,6 +89,8 @@ struct engine {
     model *m;
     session *s;
     struct prefix prefix;
+    struct state_files states; /* of --save-state and --load-state */
+    struct err unsaved;        /* why the state of the last prompt was not saved; code OK: it was, or was not asked for */
     sampler *sampler;
     struct ids banned; /* --ignore-eos: the stop ids */
     uint32_t n_best;   /* how many of the largest logits the sampler needs; 0: all */

@@ -63,9 +63,10 @@ status page_cache_drop(const gguf *g, struct err *e);
 /* ---- tests ---- */
 
 struct bench_test {
-    uint32_t n_threads, n_ubatch; /* 0: default */
-    enum kv_type kv;
-    bool precise;
+    uint32_t n_threads;           /* 0: default */
+    struct session_params form;   /* without n_ctx */
+    bool fill_random;             /* how the depth comes about, else by a prompt */
+    uint64_t seed;                /* of random ids and of the fill */
     uint64_t n_depth, n_prompt, n_gen;
     uint32_t n_parallel;          /* sequences that decode together; 1 where there is a prompt */
     size_t reps;
@@ -101,7 +102,7 @@ struct bench {
     struct profile *profile;      /* NULL: none */
 };
 
-/* What a test is called: pp512, tg128, "tg128 x8 @ d4096" */
+/* What a test is called: pp512, "pp512 @ d4096", "tg128 x8 @ d4096 random" */
 void test_label(const struct bench_test *t, char out[64]);
 /* Tokens that one run of it evaluates. */
 static inline uint64_t test_tokens(const struct bench_test *t) { return t->n_prompt + t->n_gen * t->n_parallel; }

@@ -42,27 +42,58 @@ static bool whole(const json_t *j, const char *key, json_int_t lo, json_int_t hi
     return json_is_integer(v) && x >= lo && x <= hi;
 }
 
+/* How attention and index work: switches that are not there are off */
+static bool read_form(const json_t *j, struct session_params *p)
+{
+    static const enum kv_type types[] = { KV_F16, KV_F32, KV_Q8_0 };
+    const char *kv = json_string_value(json_object_get(j, "type_k"));
+    uint64_t n = 0;
+    if (!whole(j, "n_ubatch", 1, 65536, &n))
+        return false;
+    *p = (struct session_params){ .n_ubatch = (uint32_t)n, .precise = json_is_true(json_object_get(j, "precise")) };
+    p->no_gather = json_is_true(json_object_get(j, "no_gather"));
+    p->no_union = json_is_true(json_object_get(j, "no_union"));
+    p->no_pooled_cache = json_is_true(json_object_get(j, "no_pooled_cache"));
+    if (json_object_get(j, "pooled_max_tokens") && !whole(j, "pooled_max_tokens", 0, 65536, &n))
+        return false;
+    p->pooled_max_tokens = json_object_get(j, "pooled_max_tokens") ? (uint32_t)n : 0;
+    for (size_t i = 0; kv && i < COUNT_OF(types); i++) {
+        p->kv = types[i];
+        if (strcmp(kv_type_name(p), kv) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A number in digits; 0 where there is none */
+static bool read_seed(const json_t *j, uint64_t *seed)
+{
+    const json_t *v = json_object_get(j, "seed");
+    const char *text = v ? json_string_value(v) : "0";
+    char *end = NULL;
+    *seed = text ? strtoull(text, &end, 10) : 0;
+    return text && *text && !*end;
+}
+
 static bool read_test(const json_t *j, struct bench_test *t)
 {
-    uint64_t threads = 0, ubatch, parallel = 1;
-    const char *kv = json_string_value(json_object_get(j, "type_k"));
+    uint64_t threads = 0, parallel = 1;
+    const char *fill = json_string_value(json_object_get(j, "fill"));
     const json_t *samples = json_object_get(j, "samples_ts"), *record = json_object_get(j, "record");
     const json_t *identity = json_object_get(json_object_get(record, "model"), "identity_xxh3");
     bool ok = whole(j, "n_prompt", 0, INT32_MAX, &t->n_prompt) && whole(j, "n_gen", 0, INT32_MAX, &t->n_gen) &&
-              whole(j, "n_depth", 0, INT32_MAX, &t->n_depth) && whole(j, "n_ubatch", 1, 65536, &ubatch) && t->n_prompt + t->n_gen > 0;
+              whole(j, "n_depth", 0, INT32_MAX, &t->n_depth) && read_form(j, &t->form) && read_seed(j, &t->seed) && t->n_prompt + t->n_gen > 0;
     if (json_object_get(j, "n_parallel")) /* records of before have none */
         ok = ok && whole(j, "n_parallel", 1, SESSION_SEQ_MAX, &parallel);
     if (json_object_get(j, "n_threads"))
         ok = ok && whole(j, "n_threads", 1, 1024, &threads);
-    ok = ok && kv && (strcmp(kv, "f16") == 0 || strcmp(kv, "f32") == 0) && json_array_size(samples) > 0 && json_array_size(samples) <= MAX_REPS &&
+    ok = ok && json_array_size(samples) > 0 && json_array_size(samples) <= MAX_REPS &&
          json_is_string(identity) && json_number_value(json_object_get(j, "avg_ts")) > 0 && json_is_number(json_object_get(j, "stddev_ts"));
     if (!ok)
         return false;
     t->n_threads = (uint32_t)threads;
-    t->n_ubatch = (uint32_t)ubatch;
     t->n_parallel = (uint32_t)parallel;
-    t->precise = json_is_true(json_object_get(j, "precise"));
-    t->kv = strcmp(kv, "f32") == 0 ? KV_F32 : KV_F16;
+    t->fill_random = fill && strcmp(fill, "random") == 0;
     t->reps = json_array_size(samples);
     t->was = j;
     return true;

@@ -11,10 +11,8 @@ void test_label(const struct bench_test *t, char out[64])
     if (t->n_parallel > 1)
         n += snprintf(out + n, 64 - (size_t)n, " x%u", t->n_parallel);
     if (t->n_depth)
-        snprintf(out + n, 64 - (size_t)n, " @ d%" PRIu64, t->n_depth);
+        snprintf(out + n, 64 - (size_t)n, " @ d%" PRIu64 "%s", t->n_depth, t->fill_random ? " random" : "");
 }
-
-static const char *kv_name(const struct bench_test *t) { return t->precise || t->kv == KV_F32 ? "f32" : "f16"; }
 
 /* ---- table ---- */
 
@@ -41,7 +39,7 @@ static void md_line(const struct bench *b, const struct bench_test *t, const cha
     if (shows_ubatch(b->o))
         printf(" %8zu |", session_n_ubatch(b->s));
     if (shows_kv(b->o))
-        printf(" %6s |", kv_name(t));
+        printf(" %6s |", kv_type_name(&t->form));
     printf(" %16s | %20s |\n", test, speed);
 }
 

@@ -2,6 +2,7 @@
 #include "model/answer.h"
 #include "model/bench.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +129,8 @@ json_t *result_json(const struct bench *b, const struct result *r)
     struct tm tm;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
     test_label(&r->t, label);
-    const char *kv = r->t.precise || r->t.kv == KV_F32 ? "f32" : "f16", *name = gguf_name(model_gguf(b->m));
+    const struct session_params *form = &r->t.form;
+    const char *kv = kv_type_name(form), *name = gguf_name(model_gguf(b->m));
     json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:o,s:s,s:I,s:I}", "build_commit", HAYATE_COMMIT, "cpu_info", b->cpu, "gpu_info",
                           b->on_cpu ? "" : model_device(b->m), "backends", b->backend, "model_filename", json_of(name, strlen(name)), "model_type",
                           "qwen4exp", "model_size", (json_int_t)b->bytes, "model_n_params", (json_int_t)b->params);
@@ -145,7 +147,13 @@ json_t *result_json(const struct bench *b, const struct result *r)
     json_object_set_new(j, "load_seconds", json_real(b->load_seconds));
     json_object_set_new(j, "type_k", json_string(kv));
     json_object_set_new(j, "type_v", json_string(kv));
-    json_object_set_new(j, "precise", json_boolean(r->t.precise));
+    json_object_set_new(j, "precise", json_boolean(form->precise));
+    json_object_set_new(j, "no_gather", json_boolean(form->no_gather));
+    json_object_set_new(j, "no_union", json_boolean(form->no_union));
+    json_object_set_new(j, "no_pooled_cache", json_boolean(form->no_pooled_cache));
+    json_object_set_new(j, "pooled_max_tokens", json_integer(form->pooled_max_tokens));
+    json_object_set_new(j, "fill", json_string(r->t.fill_random ? "random" : "prompt"));
+    json_object_set_new(j, "seed", json_sprintf("%" PRIu64, r->t.seed));
     json_object_set_new(j, "test", json_string(label));
     json_object_set_new(j, "test_time", json_string(when));
     put_samples(j, r);

@@ -1,8 +1,8 @@
 /* cmd_bench.c - throughput with the labels, statistics and field names of llama-bench.
  *
  * A test is ppN (one prompt of N ids) or tgN (N decode steps), at a depth of D ids that were filled before and are not timed. The depth is filled
- * once; every repetition starts from a mark of it. Ids are random from a fixed seed, or those of -f: the same trace in every repetition. One
- * warm-up per test. Every step ends with the arg-max, as a greedy answer's does. Not timed: loading, tokenising, sampling.
+ * once, with ids or with random caches (--fill); every repetition starts from a mark of it. Ids are random from a seed, or those of -f: the same
+ * trace in every repetition. One warm-up per test. Every step ends with the arg-max, as a greedy answer's does. Not timed: loading, tokenising, sampling.
  *
  * The lists of the command line become one list of tests; model and session are opened anew where a test needs another. */
 #include "model/bench.h"
@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
+
+/* Ids evaluated before a random fill, so that the recurrent state is one */
+enum { BEFORE_FILL = 64 };
 
 /* ---- one run ---- */
 
@@ -131,7 +134,7 @@ static status open_side(struct bench *b, struct err *e)
     return read_text(b, e);
 }
 
-static status make_ids(struct bench *b, struct err *e)
+static status make_ids(struct bench *b, uint64_t seed, struct err *e)
 {
     b->ids = calloc(b->n_ctx, sizeof *b->ids);
     if (!b->ids)
@@ -142,7 +145,7 @@ static status make_ids(struct bench *b, struct err *e)
         memcpy(b->ids, b->text.v, b->n_ctx * sizeof *b->ids);
         return OK;
     }
-    uint64_t x = 0x9E3779B97F4A7C15u; /* xorshift64: the same trace on every machine */
+    uint64_t x = ((seed + 1) * 0x9E3779B97F4A7C15u) | 1; /* xorshift64: the same trace on every machine */
     for (size_t i = 0; i < b->n_ctx; i++) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
         b->ids[i] = (int32_t)((x >> 32) % model_shape(b->m)->n_vocab);
@@ -150,11 +153,14 @@ static status make_ids(struct bench *b, struct err *e)
     return OK;
 }
 
-/* Ids from .. to of the depth, then the mark that every run of it starts from */
-static status fill_depth(struct bench *b, uint64_t from, uint64_t to, struct err *e)
+/* Brings the session from a depth to that of t, then sets the mark that every run of it starts from */
+static status fill_depth(struct bench *b, const struct bench_test *t, uint64_t from, struct err *e)
 {
+    uint64_t to = t->fill_random ? MIN(t->n_depth, (uint64_t)BEFORE_FILL) : t->n_depth;
     for (size_t at = from, step = 8192; at < to && !*b->o->stop; at += step)
         TRY(session_prefill(b->s, b->ids + at, MIN(step, to - at), NULL, NULL, e));
+    if (to < t->n_depth)
+        TRY(session_fill(b->s, t->n_depth, t->seed, e));
     TRY(session_mark(b->s, b->mark, e));
     for (uint32_t r = 1; r < session_n_seq(b->s); r++)
         TRY(session_copy(session_place(b->s, r), b->s, e));
@@ -164,22 +170,26 @@ static status fill_depth(struct bench *b, uint64_t from, uint64_t to, struct err
 /* A session of n_ctx positions with the settings of t, at its depth */
 static status enter_depth(struct bench *b, const struct bench_test *t, size_t n_ctx, struct err *e)
 {
-    struct session_params p = { .n_ctx = n_ctx, .n_ubatch = t->n_ubatch, .kv = t->kv, .precise = t->precise, .n_seq = t->n_parallel };
+    struct session_params p = t->form;
+    p.n_ctx = n_ctx;
+    p.n_seq = t->n_parallel;
     TRY(session_open(&b->s, b->m, &p, b->o->mem_limit, e));
     session_device_memory(b->s, &b->memory);
     session_want(b->s, 1); /* greedy, as an answer is by default */
     b->n_ctx = n_ctx;
-    TRY(make_ids(b, e));
+    TRY(make_ids(b, t->seed, e));
     b->mark = malloc(session_mark_bytes(b->s));
     if (!b->mark)
         return fail(e, ERR_NOMEM, "a mark of %zu bytes", session_mark_bytes(b->s));
-    return fill_depth(b, 0, t->n_depth, e);
+    return fill_depth(b, t, 0, e);
 }
 
 static bool same_session(const struct bench_test *a, const struct bench_test *b)
 {
-    return a->n_threads == b->n_threads && a->n_ubatch == b->n_ubatch && a->kv == b->kv && a->precise == b->precise &&
-           a->n_parallel == b->n_parallel;
+    const struct session_params *p = &a->form, *q = &b->form;
+    return a->n_threads == b->n_threads && a->n_parallel == b->n_parallel && a->fill_random == b->fill_random && a->seed == b->seed && p->n_ubatch == q->n_ubatch && p->kv == q->kv &&
+           p->precise == q->precise && p->no_gather == q->no_gather && p->no_union == q->no_union && p->no_pooled_cache == q->no_pooled_cache &&
+           p->pooled_max_tokens == q->pooled_max_tokens;
 }
 
 /* Positions that the session of t needs: for the longest test from t on that it serves; with --sweep for all depths */
@@ -206,7 +216,7 @@ static status prepare(struct bench *b, const struct bench_test *t, size_t n, str
         return OK;
     if (b->s && same_session(t, &b->now) && b->o->sweep.n && t->n_depth > b->now.n_depth) { /* on from the last depth */
         TRY(session_return(b->s, b->mark, e));
-        TRY(fill_depth(b, b->now.n_depth, t->n_depth, e));
+        TRY(fill_depth(b, t, b->now.n_depth, e));
     } else {
         leave_depth(b);
         TRY(enter_depth(b, t, context_for(b, t, n), e));
@@ -300,9 +310,11 @@ static size_t list_tests(const struct options *o, struct bench_test *list)
                 for (size_t d = 0; d < o->b_depth.n; d++)
                     for (size_t i = 0; i < o->b_prompt.n + o->b_gen.n; i++) {
                         bool gen = i >= o->b_prompt.n;
-                        struct bench_test x = { .n_threads = (uint32_t)o->b_threads.v[t], .n_ubatch = (uint32_t)o->b_ubatch.v[u],
-                                                .kv = (enum kv_type)o->b_kv.v[k], .precise = o->precise, .n_depth = o->b_depth.v[d], .reps = o->b_reps,
+                        struct bench_test x = { .n_threads = (uint32_t)o->b_threads.v[t], .form = session_params_of(o, 0), .seed = o->sample.seed,
+                                                .fill_random = o->b_fill == FILL_RANDOM, .n_depth = o->b_depth.v[d], .reps = o->b_reps,
                                                 .n_parallel = gen ? o->n_parallel : 1 };
+                        x.form.n_ubatch = (uint32_t)o->b_ubatch.v[u];
+                        x.form.kv = (enum kv_type)o->b_kv.v[k];
                         *(gen ? &x.n_gen : &x.n_prompt) = gen ? o->b_gen.v[i - o->b_prompt.n] : o->b_prompt.v[i];
                         if (x.n_prompt + x.n_gen == 0)
                             continue;

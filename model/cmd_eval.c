@@ -1,4 +1,4 @@
-/* cmd_eval.c - is the engine right? Golden values with the tolerance that applies; perplexity and comparisons are in eval_ppl.c and eval_compare.c.
+/* cmd_eval.c - is the engine right? Golden values with the tolerance that applies; perplexity, comparisons and needles are in eval_*.c.
  *
  * A golden file (GOLD1) holds ids, the nll of every next id, arg-max and gap per position and full logits of some rows; a GLAY1 file holds the wide
  * residual after every layer at the last position of the set with the same name. Both are little-endian. */
@@ -219,6 +219,8 @@ int cmd_eval(const struct options *o)
         code = eval_compare(o, m);
     else if (o->ppl)
         code = eval_ppl(o, m);
+    else if (o->needle.n)
+        code = eval_needle(o, m);
     model_close(m);
     if (*o->stop)
         return 128 + *o->stop;

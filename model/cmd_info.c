@@ -120,7 +120,7 @@ static int print_plan(const struct options *o, const model *m)
 {
     struct plan plan = { 0 };
     size_t n_ctx = o->n_ctx ? o->n_ctx : 4096;
-    struct session_params p = { .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise, .n_seq = o->n_parallel };
+    struct session_params p = session_params_of(o, n_ctx);
     session_plan(m, &p, &plan);
     printf("\nplan for a context of %zu (-c), before anything is allocated; the file itself is mapped, %zu bytes\n", n_ctx, gguf_file_bytes(model_gguf(m)));
     for (size_t i = 0; i < plan.n; i++)

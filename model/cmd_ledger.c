@@ -158,7 +158,8 @@ static void print_json(const model *m, const struct step *st, const struct colon
 
 static status record(model *m, const struct options *o, size_t depth, struct step *st, struct err *e)
 {
-    struct session_params p = { .n_ctx = depth + st[1].n_tok, .n_ubatch = st[1].n_tok, .kv = o->kv, .precise = o->precise, .n_seq = o->n_parallel };
+    struct session_params p = session_params_of(o, depth + st[1].n_tok);
+    p.n_ubatch = st[1].n_tok;
     session *s;
     TRY(session_open(&s, m, &p, SIZE_MAX, e));
     session_want(s, 1); /* greedy, as an answer is by default */

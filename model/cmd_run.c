@@ -7,8 +7,12 @@
 #include "model/parallel.h"
 #include "model/profile.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* The answer to an input, and how much of it has been shown. */
 struct showing {
@@ -236,6 +240,8 @@ static void show_answer(struct run *r, struct showing *v)
     if (v->s == OK)
         show_thoughts(v, a, true);
     console_progress_end(r->o->con);
+    if (v->s == OK && r->parallel.place[0].en.unsaved.code != OK)
+        failed(r, &r->parallel.place[0].en.unsaved);
     if (v->s == OK)
         v->s = print_answer(v, v->in, a, &v->why);
     if (v->s != OK) {
@@ -309,6 +315,27 @@ static status print_prompts(struct run *r, struct err *e)
     return OK;
 }
 
+/* What can be known of --save-state and --load-state before an hour of work. */
+static status check_state_files(const struct options *o, struct err *e)
+{
+    const char *slash = o->save_state ? strrchr(o->save_state, '/') : NULL;
+    char dir[PATH_MAX] = ".";
+    struct stat st;
+    if (o->load_state && access(o->load_state, R_OK) != 0)
+        return fail(e, ERR_IO, "%s: %s", o->load_state, strerror(errno));
+    if (!o->save_state)
+        return OK;
+    if (strlen(o->save_state) >= sizeof dir)
+        return fail(e, ERR_USAGE, "--save-state: a name of %zu bytes, expected at most %zu", strlen(o->save_state), sizeof dir - 1);
+    if (slash)
+        snprintf(dir, sizeof dir, "%.*s", (int)MAX((ptrdiff_t)1, slash - o->save_state), o->save_state);
+    if (access(dir, W_OK | X_OK) != 0)
+        return fail(e, ERR_IO, "%s: cannot be written: %s", o->save_state, strerror(errno));
+    if (stat(o->save_state, &st) == 0 && !S_ISREG(st.st_mode))
+        return fail(e, ERR_IO, "%s: found a folder or device, expected a name for a file", o->save_state);
+    return OK;
+}
+
 static status profile_begin(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
@@ -333,6 +360,7 @@ static status run_all(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
     TRY(input_check_options(o, e));
+    TRY(check_state_files(o, e));
     if (!o->print_prompt)
         TRY(prefix_cache_open(&r->cache, o->prefix_dir, o->prefix_max, o->con, e));
     size_t n_ctx;

@@ -17,7 +17,7 @@ int eval_complain(const struct options *o, const struct err *e)
 
 status eval_session(session **s, model *m, const struct options *o, size_t n_ctx, struct err *e)
 {
-    struct session_params p = { .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise };
+    struct session_params p = session_params_of(o, n_ctx);
     return session_open(s, m, &p, o->mem_limit, e);
 }
 

@@ -41,5 +41,7 @@ int eval_complain(const struct options *o, const struct err *e);
 int eval_ppl(const struct options *o, model *m);
 /* The same model on another backend, or another model: --compare. */
 int eval_compare(const struct options *o, model *m);
+/* --needle: how many codes hidden in texts of given lengths are found, and how surprising they are. */
+int eval_needle(const struct options *o, model *m);
 
 #endif

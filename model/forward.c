@@ -12,6 +12,8 @@
 
 #include <math.h>
 
+_Static_assert(QSA_ROPE_MAX >= MAX_HEAD_DIM, "rotated dims");
+
 /* ---- recording ---- */
 
 /* Few generated rows on a device: fused calls. Prompt rows never take them, so that a prompt is the same however it is cut. */
@@ -145,13 +147,11 @@ static void moe_in(struct gpu_cmd *c, const struct forward *f, const struct forw
 {
     struct moe_route_args route = { .block = gpu_block(c, &l->moe), .logits = f->moe_s.logits, .id = f->moe_s.id, .weight = f->moe_s.weight };
     bool together = f->device && n_tok == 1 && gpu_has(c->gpu, &model_kernels, K_moe_in);
-    uint32_t groups = 0;
-    for (size_t i = 0; i < COUNT_OF(l->moe_in); i++) {
+    for (size_t i = 0; i < COUNT_OF(l->moe_in); i++)
         together = together && device_build_of(l->moe_in[i].w.type) == 0;
-        groups += (l->moe_in[i].w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
-    }
     if (together) {
-        struct matmul_args a = { .x = f->u, .job = gpu_block(c, l->moe_in), .x_stride = l->moe.n_embd, .n_job = COUNT_OF(l->moe_in), .n_tok = 1, .tok_group = 1 };
+        struct matmul_args a = { .x = f->u, .job = gpu_block(c, l->moe_in), .x_stride = l->moe.n_embd, .n_job = COUNT_OF(l->moe_in), .n_tok = 1 };
+        uint32_t groups = gpu_matvec_blocks(&a, l->moe_in, 0);
         CALL(c, model_kernels, K_moe_in, groups * MATVEC_GRAIN, struct moe_in_args, .products = a, .route = route,
              .arrived = f->step_at + offsetof(struct gpu_step, arrived), .n_group = groups);
         return;
@@ -246,7 +246,9 @@ static void place_qsa(const struct forward *f, struct qsa_layer *l, const struct
     l->block = (struct qsa_block){ .q_norm = w->q_norm, .k_norm = w->k_norm, .iq_norm = w->iq_norm, .ik_norm = w->ik_norm, .k = st->k, .v = st->v,
                                    .pooled = st->pooled, .window = st->window, .n_head = d->n_head, .n_kv = d->n_kv, .dim = d->dim,
                                    .rope_dim = d->rope_dim, .idx_head = d->idx_head, .idx_dim = d->idx_dim, .budget = dense ? 0 : d->budget,
-                                   .cap_blocks = f->cap_blocks, .kv_f32 = f->kv_f32, .eps = f->shape->eps };
+                                   .cap_blocks = f->cap_blocks, .kv_type = f->kv_type, .eps = f->shape->eps };
+    l->raw = st->raw;
+    l->inv_freq = ADDR(f->inv_freq);
     l->in[0] = job(&w->q, f->qsa_s.qg, ACT_NONE, 1);
     l->in[1] = job(&w->k, f->qsa_s.k, ACT_NONE, 1);
     l->in[2] = job(&w->v, f->qsa_s.v, ACT_NONE, 1);
@@ -267,12 +269,13 @@ static void place_moe(const struct forward *f, struct forward_layer *l, const st
     l->shared_down = job(&w->shared_down, f->moe_s.shared_y, ACT_NONE, 1);
 }
 
-void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32, bool device, bool matrix)
+void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, uint32_t kv_type, struct qsa_form form,
+                  bool device, bool matrix)
 {
-    *f = (struct forward){ .shape = s, .w = w, .max_tok = max_tok, .kv_f32 = kv_f32, .device = device, .matrix = matrix, .cap_blocks = qsa_cap_blocks(n_ctx) };
+    *f = (struct forward){ .shape = s, .w = w, .max_tok = max_tok, .kv_type = kv_type, .device = device, .matrix = matrix, .cap_blocks = qsa_cap_blocks(n_ctx) };
     f->gdn = (struct gdn_dims){ .n_embd = s->n_embd, .n_k = s->gdn_k_head, .n_v = s->gdn_v_head, .dim = s->gdn_dim, .taps = s->conv_taps };
-    f->qsa = (struct qsa_dims){ .n_embd = s->n_embd, .n_head = s->n_head, .n_kv = s->n_head_kv, .dim = s->head_dim, .rope_dim = s->rope_dim,
-                                .idx_head = s->idx_head, .idx_dim = s->idx_dim, .budget = s->idx_budget / QSA_RATIO };
+    f->qsa = (struct qsa_dims){ .n_embd = s->n_embd, .n_head = s->n_head, .n_kv = s->n_head_kv, .device = device, .dim = s->head_dim, .rope_dim = s->rope_dim,
+                                .idx_head = s->idx_head, .idx_dim = s->idx_dim, .budget = s->idx_budget / QSA_RATIO, .form = form };
     /* All-row logits go through the head in strips of about 16 MB */
     size_t strip = ((size_t)16 << 20) / ((size_t)s->n_vocab * sizeof(float));
     f->max_logits = (uint32_t)MAX((size_t)1, MIN(strip, (size_t)MIN(max_tok, 64u)));
@@ -409,5 +412,5 @@ size_t forward_thread_floats(const struct forward *f)
 uint32_t forward_max_calls(const struct forward *f)
 {
     uint32_t strips = (f->max_tok + QSA_STRIP - 1) / QSA_STRIP;
-    return 24 + f->shape->n_layer * 32 + f->shape->n_qsa * 4 * strips;
+    return 24 + f->shape->n_layer * 34 + f->shape->n_qsa * 4 * strips;
 }

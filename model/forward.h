@@ -11,6 +11,7 @@
 /* Caches and recurrent state of one layer, placed by the session. */
 struct layer_state {
     gpu_addr k, v, pooled, window;  /* QSA */
+    gpu_addr raw;                   /* raw index keys, when struct qsa_form keeps them */
     gpu_addr gdn_state, gdn_window; /* GDN */
 };
 
@@ -42,7 +43,7 @@ struct forward {
     uint32_t cap_blocks;
     uint32_t max_tok;    /* rows of the largest step */
     uint32_t max_logits; /* rows of the largest head */
-    bool kv_f32;
+    uint32_t kv_type;    /* QSA_KV_* */
     bool matrix;         /* many rows may run on its matrix units */
     bool device;         /* not the cpu: weights in device layouts, few rows in fused calls */
 
@@ -92,7 +93,8 @@ struct forward {
 };
 
 /* Dimensions and limits; before forward_place. */
-void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, bool kv_f32, bool device, bool matrix);
+void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, uint32_t kv_type, struct qsa_form form,
+                  bool device, bool matrix);
 /* Says that steps will hold one row of each of up to n_seq sequences; between forward_init and forward_place. */
 void forward_together(struct forward *f, uint32_t n_seq);
 /* ERR_UNSUPPORTED, by name, for a shape outside the bounds of the device kernels. */

@@ -33,8 +33,9 @@ static status matvec_time(struct bench *b, uint32_t type, uint32_t n_in, uint32_
     gpu_cmd_reset(&b->cmd);
     for (uint32_t i = 0; i < CALLS; i++) {
         job[i] = (struct matmul_job){ .w = matrix(type, place(b, bytes, i), n_in, n_out), .y = small(b, VECTOR_AT) + 64 * 1024, .y_stride = n_out, .scale = 1 };
-        CALL(&b->cmd, gpu_kernels, K_matvec_NONE_r1, (uint32_t)size_up(n_out, MATVEC_GRAIN), struct matmul_args, .x = small(b, VECTOR_AT),
-             .job = small(b, JOB_AT) + i * sizeof *job, .x_stride = n_in, .n_job = 1, .n_tok = 1, .tok_group = 1);
+        struct matmul_args a = { .x = small(b, VECTOR_AT), .job = small(b, JOB_AT) + i * sizeof *job, .x_stride = n_in, .n_job = 1, .n_tok = 1 };
+        uint32_t blocks = gpu_matvec_blocks(&a, &job[i], 0);
+        gpu_record(&b->cmd, &gpu_kernels, K_matvec_NONE_r1, &a, sizeof a, blocks * MATVEC_GRAIN);
     }
     TRY(gpu_write(b->g, small(b, JOB_AT), job, sizeof job, e));
     TRY(bench_time(b, seconds, e));
@@ -61,7 +62,8 @@ static status measure_last_group(struct bench *b, struct err *e)
 {
     struct moe_block block = { .n_expert = EXPERTS, .n_used = USED };
     struct matmul_job job = { .w = matrix(DEV_BF16, b->mem.addr, EMBD, EXPERTS), .y = small(b, VECTOR_AT) + 64 * 1024, .y_stride = EXPERTS, .scale = 1 };
-    struct matmul_args product = { .x = small(b, VECTOR_AT), .job = small(b, JOB_AT), .x_stride = EMBD, .n_job = 1, .n_tok = 1, .tok_group = 1 };
+    struct matmul_args product = { .x = small(b, VECTOR_AT), .job = small(b, JOB_AT), .x_stride = EMBD, .n_job = 1, .n_tok = 1 };
+    uint32_t blocks = gpu_matvec_blocks(&product, &job, 0);
     struct moe_route_args route = { .block = small(b, BLOCK_AT), .logits = job.y, .id = small(b, ID_AT), .weight = small(b, ID_AT) + 4 * USED };
     double t[2];
     if (!gpu_has(b->g, &model_kernels, K_moe_in))
@@ -73,11 +75,11 @@ static status measure_last_group(struct bench *b, struct err *e)
         gpu_cmd_reset(&b->cmd);
         for (uint32_t i = 0; i < CALLS; i++) {
             if (apart) {
-                gpu_record(&b->cmd, &gpu_kernels, K_matvec_NONE_r1, &product, sizeof product, EXPERTS);
+                gpu_record(&b->cmd, &gpu_kernels, K_matvec_NONE_r1, &product, sizeof product, blocks * MATVEC_GRAIN);
                 gpu_record(&b->cmd, &model_kernels, K_moe_route, &route, sizeof route, 1);
             } else {
-                CALL(&b->cmd, model_kernels, K_moe_in, EXPERTS, struct moe_in_args, .products = product, .route = route, .arrived = small(b, COUNTER_AT),
-                     .n_group = EXPERTS / MATVEC_GRAIN);
+                CALL(&b->cmd, model_kernels, K_moe_in, blocks * MATVEC_GRAIN, struct moe_in_args, .products = product, .route = route, .arrived = small(b, COUNTER_AT),
+                     .n_group = blocks);
             }
         }
         TRY(bench_time(b, &t[apart], e));

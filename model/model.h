@@ -20,7 +20,7 @@
 typedef struct model model;
 typedef struct session session;
 
-enum kv_type { KV_F16, KV_F32 };
+enum kv_type { KV_F16, KV_F32, KV_Q8_0 };
 
 struct model_params {
     uint32_t n_threads; /* 0: the cores this process may use */
@@ -43,8 +43,15 @@ struct session_params {
     enum kv_type kv;
     bool precise;       /* float32 path: f32 caches, activations never quantised */
     uint32_t n_seq;     /* timelines that may take a step together, up to SESSION_SEQ_MAX; 0: 1 */
+    /* For comparison; all but no_union only on the cpu. Each gives the same bits as without. */
+    bool no_gather;     /* attention over the whole cache with a mask */
+    bool no_union;      /* each row of a prompt reads its own blocks */
+    bool no_pooled_cache; /* every step computes all pooled keys again from raw keys, which are kept for that */
+    uint32_t pooled_max_tokens; /* the same for steps of more rows than this; 0: never */
 };
 enum { SESSION_SEQ_MAX = 8 };
+/* "f16", "f32" or "q8_0": the type that K and V are kept in */
+const char *kv_type_name(const struct session_params *p);
 
 /* Maps the file (NULL: the built-in demo model), checks it and binds its tensors; reads no weights, unless they go to a device.
  * Errors name the file: see gguf_open, shape_read, and weights.h for missing or misshapen tensors. */
@@ -124,6 +131,9 @@ size_t session_state_bytes(session *s, size_t n_past);
 status session_save(session *s, session_put_fn put, void *ctx, struct err *e);
 status session_load(session *s, size_t n_past, session_get_fn get, void *ctx, struct err *e);
 
+/* For measuring: takes s to n_past positions (not below where it stands) whose K, V and pooled keys are random numbers of the size real ones have, a
+ * function of the seed; recurrent state and windows stay what they are. The logits are those of before. ERR_USAGE: beyond the context. */
+status session_fill(session *s, size_t n_past, uint64_t seed, struct err *e);
 /* ---- several timelines ----
  *
  * A session opened for n_seq timelines has n_seq places. Each is a session of its own, with its own positions, caches and logits; what is dead between

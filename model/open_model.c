@@ -3,6 +3,13 @@
 
 #include <stdio.h>
 
+struct session_params session_params_of(const struct options *o, size_t n_ctx)
+{
+    return (struct session_params){ .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise, .no_gather = o->no_gather,
+                                    .no_union = o->no_union, .no_pooled_cache = o->no_pooled_cache, .pooled_max_tokens = o->pooled_max_tokens,
+                                    .n_seq = o->n_parallel };
+}
+
 struct copying {
     const struct options *o;
     double t0; /* when the first piece had arrived */

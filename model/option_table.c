@@ -67,6 +67,9 @@ const struct option_row option_rows[] = {
     { "-p --n-prompt", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_prompt), 0, BIG, .def = "512", .help = "prompt lengths; 0 drops the test. All lists also take ranges: 128-512, 128-512+128, 128-1024*2" },
     { "-n --n-gen", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_gen), 0, BIG, .def = "128", .help = "generated tokens; 0 drops the test" },
     { "-d --n-depth", "N,..", ON(BENCH), G_WHAT, LIST, AT(b_depth), 0, BIG, .def = "0", .help = "tokens already in the context, not timed" },
+    { "--fill", "KIND", ON(BENCH), G_WHAT, CHOICE, AT(b_fill), .choices = "prompt random", .def = "prompt",
+      .help = "how the depth is filled: prompt evaluates that many tokens, random writes random keys and values, which takes seconds" },
+    { "-s --seed", "N", ON(BENCH), G_WHAT, UINT64, AT(sample.seed), .def = "0", .help = "start of the random tokens and of --fill random" },
     { "--sweep", "FIRST:LAST:STEP", ON(BENCH), G_WHAT, COLONS, AT(sweep), 3, 3,
       .help = "instead of -d: all these depths in one session of the largest, each filled on from the one before" },
     { "-f --file", "TEXT", ON(BENCH), G_WHAT, PATH, AT(bench_text), .def = "random ids",
@@ -89,6 +92,10 @@ const struct option_row option_rows[] = {
     { "--compare", "BACKEND|MODEL2", ON(EVAL), G_WHAT, STRING, AT(compare),
       .help = "with --ppl or --ids: KL divergence and agreement with the same model on another backend, or with another file" },
     { "--ids", "F.gold", ON(EVAL), G_WHAT, PATH, AT(ids_path), .help = "perplexity of the ids in a golden file" },
+
+    { "--needle", "LEN,..", ON(EVAL), G_WHAT, LIST, AT(needle), 128, 1 << 20,
+      .help = "16 access codes hidden in texts of LEN tokens, made of FILEs or of a built-in page: how many the answer states, and their mean nll" },
+    { "-s --seed", "N", ON(EVAL), G_WHAT, UINT64, AT(sample.seed), .def = "0", .help = "start of the random texts of --needle" },
 
     { "--backend", "B", ON(SELFTEST), G_WHAT, CHOICE, AT(backend), .choices = BACKEND_CHOICES, .def = BACKEND_DEFAULT,
       .help = "auto, cpu, vulkan or hip" },
@@ -119,14 +126,20 @@ const struct option_row option_rows[] = {
     { "-c --ctx-size", "N", ON(EVAL), G_SPEED, SIZE, AT(n_ctx), 0, BIG, .def = "512", .help = "chunk of --ppl" },
     { "-ub --ubatch-size", "N,..", ON(BENCH), G_SPEED, LIST, AT(b_ubatch), 1, 65536, .def = "512, on a GPU 2048", .help = "prompt tokens per step" },
     { "-t --threads", "N,..", ON(BENCH), G_SPEED, LIST, AT(b_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
-    { "--kv", "TYPE,..", ON(BENCH), G_SPEED, CACHES, AT(b_kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
-    { "-ctk --cache-type-k", "TYPE,..", ON(BENCH), G_HIDDEN, CACHES, AT(b_kv), .choices = "f16 f32", .later = "q8_0" },
-    { "-ctv --cache-type-v", "TYPE,..", ON(BENCH), G_HIDDEN, CACHES, AT(b_kv), .choices = "f16 f32", .later = "q8_0" },
+    { "--kv", "TYPE,..", ON(BENCH), G_SPEED, CACHES, AT(b_kv), .choices = "f16 f32 q8_0", .def = "f16", .help = "type of the K/V cache: f16, f32 or q8_0 (cpu)" },
+    { "-ctk --cache-type-k", "TYPE,..", ON(BENCH), G_HIDDEN, CACHES, AT(b_kv), .choices = "f16 f32 q8_0" },
+    { "-ctv --cache-type-v", "TYPE,..", ON(BENCH), G_HIDDEN, CACHES, AT(b_kv), .choices = "f16 f32 q8_0" },
     { "-ub --ubatch-size", "N", ENGINE & ~ON(BENCH), G_SPEED, UINT32, AT(n_ubatch), 1, 65536, .def = "512, on a GPU 2048", .help = "prompt tokens per step" },
     { "-t --threads", "N", (ENGINE & ~ON(BENCH)) | ON(SELFTEST), G_SPEED, UINT32, AT(n_threads), 1, 1024, .def = "all cores this process may use", .help = "threads" },
-    { "--kv", "TYPE", ENGINE & ~ON(BENCH), G_SPEED, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0", .def = "f16", .help = "type of the K/V cache: f16 or f32" },
-    { "-ctk --cache-type-k", "TYPE", ENGINE & ~ON(BENCH), G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
-    { "-ctv --cache-type-v", "TYPE", ENGINE & ~ON(BENCH), G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32", .later = "q8_0" },
+    { "--kv", "TYPE", ENGINE & ~ON(BENCH), G_SPEED, CACHE, AT(kv), .choices = "f16 f32 q8_0", .def = "f16", .help = "type of the K/V cache: f16, f32 or q8_0 (cpu)" },
+    { "-ctk --cache-type-k", "TYPE", ENGINE & ~ON(BENCH), G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32 q8_0" },
+    { "-ctv --cache-type-v", "TYPE", ENGINE & ~ON(BENCH), G_HIDDEN, CACHE, AT(kv), .choices = "f16 f32 q8_0" },
+    { "--no-gather", NULL, ENGINE, G_SPEED, FLAG, AT(no_gather), .help = "for comparison: attention over the whole cache with a mask (cpu)" },
+    { "--no-union", NULL, ENGINE, G_SPEED, FLAG, AT(no_union), .help = "for comparison: every prompt token reads its own blocks" },
+    { "--no-pooled-cache", NULL, ENGINE, G_SPEED, FLAG, AT(no_pooled_cache),
+      .help = "for comparison: keep all raw index keys and pool them again in every step (cpu)" },
+    { "--pooled-max-tokens", "N", ENGINE, G_SPEED, UINT32, AT(pooled_max_tokens), 1, 65536, .def = "never",
+      .help = "for comparison: the same in steps of more than N tokens (cpu)" },
     { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
     { "-np --parallel", "N", ON(RUN) | ON(BATCH), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
       .help = "decode N inputs together, so that weights are read once for all of them; each answer is the one it is alone, memory is planned for N" },
@@ -135,6 +148,10 @@ const struct option_row option_rows[] = {
     { "-np --parallel", "N", ON(INFO), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
       .help = "--plan: memory for N inputs at once; --ledger: a decode step of N rows, each of its own sequence" },
     { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
+    { "--save-state", "FILE", ON(RUN), G_SPEED, PATH, AT(save_state),
+      .help = "keep what the prompt computes in FILE, before the answer begins" },
+    { "--load-state", "FILE", ON(RUN), G_SPEED, PATH, AT(load_state),
+      .help = "take that from FILE instead of computing it; the same prompt, model and options, or it is refused" },
     { "--prefix-cache", "DIR", ASK, G_SPEED, PATH, AT(prefix_dir),
       .help = "keep what the instruction computes in DIR, for the next start" },
     { "--prefix-cache-max", "SIZE", ASK, G_SPEED, BYTES, AT(prefix_max), .def = "2G",
@@ -188,23 +205,15 @@ const struct option_row option_rows[] = {
     NOT_YET("--spec-type", "TYPE", ANY),
     NOT_YET("--spec-draft-n-max", "N", ANY),
     NOT_YET("--draft-dense", NULL, ANY),
-    NOT_YET("--no-pooled-cache", NULL, ANY),
-    NOT_YET("--pooled-max-tokens", "N", ANY),
-    NOT_YET("--no-gather", NULL, ANY),
     NOT_YET("--no-block-topk", NULL, ANY),
-    NOT_YET("--no-union", NULL, ANY),
     NOT_YET("--no-fuse", NULL, ANY),
     NOT_YET("--profile", NULL, ~(ON(BENCH) | ON(RUN))),
     NOT_YET("--devices", NULL, ~ON(INFO)),
     NOT_YET("--kernels", NULL, ~ON(INFO)),
-    NOT_YET("--needle", "LEN,..", ANY),
     NOT_YET("--compare", "BACKEND", ~ON(EVAL)),
     NOT_YET("--reasoning-budget", "N", ANY),
-    NOT_YET("--save-state", "FILE", ANY),
-    NOT_YET("--load-state", "FILE", ANY),
     NOT_YET("-np --parallel", "N", ~(ASK | ON(BENCH) | ON(INFO))),
     NOT_YET("--ledger", NULL, ~ON(INFO)),
-    NOT_YET("--fill", "KIND", ANY),
     NOT_YET("--trace", "FILE", ~(ON(BENCH) | ON(RUN))),
 };
 
@@ -215,8 +224,8 @@ const struct option_command option_commands[N_COMMAND] = {
     [CMD_BATCH] = { "batch", false, "hayate batch [-m MODEL] (-o DIR | --jsonl FILE) FILE|DIR|@LIST...",
                     "answers to many files with one load; a second start continues" },
     [CMD_BENCH] = { "bench", false, "hayate bench [-m MODEL] [-p N,..] [-n N,..] [-d N,..]", "measure speed, labelled like llama-bench" },
-    [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --ids F.gold)",
-                   "golden values, perplexity, and how far two models are apart" },
+    [CMD_EVAL] = { "eval", false, "hayate eval [-m MODEL] (--golden FILE... | --ppl TEXT | --needle LEN,..)",
+                   "golden values, perplexity, needles, and how far two models are apart" },
     [CMD_INFO] = { "info", false, "hayate info [-m MODEL] [--plan]", "what is in a file, and what memory a run takes" },
     [CMD_TOKENIZE] = { "tokenize", false, "hayate tokenize [-m MODEL] [--ids|--text] [FILE]", "text to token ids and back" },
     [CMD_SPLIT] = { "split", false, "hayate split IN.gguf OUT.gguf", "write a joined n-gram table as one tensor per head" },
@@ -527,6 +536,8 @@ static status take(struct parser *p, const struct option_row *r, const char *nam
             o->long_mode = (enum long_mode)choice;
         else if (r->at == AT(backend))
             o->backend = (enum backend)choice;
+        else if (r->at == AT(b_fill))
+            o->b_fill = choice ? FILL_RANDOM : FILL_PROMPT;
         else if (r->at == AT(load))
             o->load = (enum load)choice;
         else if (r->at == AT(b_out))
@@ -574,7 +585,7 @@ static status check_bench(struct options *o, struct err *e)
 {
     for (size_t i = 0; i < o->b_kv.n && o->precise && o->b_kv.given; i++)
         if (o->b_kv.v[i] != KV_F32)
-            return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found f16");
+            return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found %s", o->b_kv.v[i] == KV_F16 ? "f16" : "q8_0");
     if (o->n_files > 0)
         return fail(e, ERR_USAGE, "bench: does not take the argument '%s'; a model is given with -m", o->files[0]);
     if (o->abba && o->check)
@@ -605,7 +616,7 @@ static status check(struct parser *p, struct err *e)
     struct options *o = p->o;
     const char *name = option_commands[o->command].name;
     if (o->precise && p->have_kv && o->kv != KV_F32)
-        return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found f16");
+        return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found %s", o->kv == KV_F16 ? "f16" : "q8_0");
     switch (o->command) {
     case CMD_BENCH:
         return check_bench(o, e);
@@ -624,6 +635,11 @@ static status check(struct parser *p, struct err *e)
     case CMD_RUN:
         if (o->raw && (o->system || o->reasoning))
             return fail(e, ERR_USAGE, "--raw: has no chat template, so %s has no place", o->system ? "--system" : "--reasoning on");
+        if ((o->save_state || o->load_state) && o->n_files > 1)
+            return fail(e, ERR_USAGE, "%s: holds one prompt, found %zu inputs", o->save_state ? "--save-state" : "--load-state", o->n_files);
+        if ((o->save_state || o->load_state) && (o->long_mode == LONG_SPLIT || o->print_prompt))
+            return fail(e, ERR_USAGE, "%s: holds one prompt, found %s", o->save_state ? "--save-state" : "--load-state",
+                        o->print_prompt ? "--print-prompt" : "--long split");
         if (o->prefix_max && !o->prefix_dir)
             return fail(e, ERR_USAGE, "--prefix-cache-max: only with --prefix-cache");
         if (o->parse_special && !o->raw)
@@ -644,8 +660,8 @@ static status check(struct parser *p, struct err *e)
             o->n_files = 0;
         }
         o->ppl |= o->ids_path != NULL;
-        if ((o->n_golden > 0) == o->ppl)
-            return fail(e, ERR_USAGE, "eval: expected one of --golden FILE..., --ppl TEXT and --ids F.gold");
+        if ((o->n_golden > 0) + o->ppl + (o->needle.n > 0) != 1)
+            return fail(e, ERR_USAGE, "eval: expected one of --golden FILE..., --ppl TEXT, --ids F.gold and --needle LEN,..");
         if (!o->ppl && (o->compare || o->ppl_stride))
             return fail(e, ERR_USAGE, "eval: %s belongs to --ppl TEXT or --ids F.gold", o->compare ? "--compare" : "--ppl-stride");
         if (o->ppl && (o->ppl_path != NULL) == (o->ids_path != NULL))
@@ -670,7 +686,7 @@ static status check(struct parser *p, struct err *e)
     default:
         break;
     }
-    if ((o->command == CMD_INFO || o->command == CMD_EVAL) && o->n_files > 0)
+    if ((o->command == CMD_INFO || (o->command == CMD_EVAL && !o->needle.n)) && o->n_files > 0)
         return fail(e, ERR_USAGE, "%s: does not take the argument '%s'; a model is given with -m", name, o->files[0]);
     return OK;
 }

@@ -50,6 +50,9 @@ struct options {
     enum kv_type kv;
     bool precise;
     uint32_t n_parallel;         /* 1..SESSION_SEQ_MAX: inputs that are decoded together */
+    bool no_gather, no_union, no_pooled_cache; /* for comparison: see struct session_params */
+    uint32_t pooled_max_tokens;
+    const char *load_state, *save_state; /* files; NULL: none */
     const char *prefix_dir;      /* --prefix-cache; NULL: none */
     size_t prefix_max;           /* bytes kept there; 0: default */
     size_t mem_limit;            /* bytes; 0: free memory of the machine */
@@ -73,6 +76,7 @@ struct options {
     char *shard_file[3];         /* what jsonl_path, report_path and log_path point to in a shard */
     /* bench */
     struct uint_list b_prompt, b_gen, b_depth;
+    enum { FILL_PROMPT, FILL_RANDOM } b_fill; /* how the depth comes about */
     struct uint_list b_threads, b_ubatch, b_kv; /* instead of n_threads, n_ubatch, kv; 0: default */
     uint32_t b_reps;
     struct colons sweep;         /* first, last, step of the depth; n = 0: none, else b_depth holds them */
@@ -92,6 +96,7 @@ struct options {
     size_t n_golden;
     bool ppl;                    /* of ppl_path, or of the ids of ids_path */
     const char *ppl_path, *ids_path;
+    struct uint_list needle;     /* lengths; the texts are made of files */
     size_t ppl_stride;           /* 0: chunks one after the other */
     const char *compare;         /* a backend or a model; NULL: none */
     /* info, tokenize */
@@ -121,6 +126,9 @@ int cmd_eval(const struct options *o);
 int cmd_bench(const struct options *o);
 int cmd_selftest(const struct options *o);
 int cmd_split(const struct options *o); /* files[0] -> files[1] */
+
+/* The session that the command line asks for, with n_ctx positions. (model/open_model.c) */
+struct session_params session_params_of(const struct options *o, size_t n_ctx);
 
 /* Opens the model of the command line and copies its weights where the backend wants them, with progress on stderr. That may take long, and a signal
  * does not wait for it: it ends the program, or while weights are copied this function, with an error and *o->stop set. (model/open_model.c) */

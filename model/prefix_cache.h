@@ -3,13 +3,7 @@
  *     DIR/<key>.state                  what a session held after a prefix
  *     DIR/<key>.state.tmp-<pid>-<ns>   one being written: synced, then renamed
  *
- * <key> is an xxh3 in 16 hex digits of everything the bits of the state follow from: the program itself (its bytes, and the version of the
- * C library), the model (model_identity, and size and time of its files), K/V type, --precise, backend, instruction set, and the ids. A file,
- * little-endian:
- *
- *     0  "hayateST"     8  u32 format      12  u32 bytes of this head (56)
- *    16  u64 key       24  u64 positions   32  u64 bytes of the state   40  u64 xxh3 of the state   48  u64 xxh3 of bytes 0..47
- *    56  the state, as session_save gives it
+ * <key> is an xxh3 in 16 hex digits of everything the bits of the state follow from. What is in a file: state_file.h.
  *
  * A file that is not exactly this is left alone with a note, and replaced by a good one. Any number of processes may use a folder. Nothing
  * in it is touched but files with such names. */
@@ -17,7 +11,7 @@
 #define HAYATE_MODEL_PREFIX_CACHE_H
 
 #include "model/console.h"
-#include "model/model.h"
+#include "model/state_file.h"
 
 typedef struct prefix_cache prefix_cache;
 

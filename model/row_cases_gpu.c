@@ -74,7 +74,7 @@ static struct matmul_job device_job(struct row_case *c, uint32_t type, bool comm
 
 static void matvec(struct row_case *c)
 {
-    uint32_t rows = case_define(c, "ROWS", 1), n_job = 1 + case_some(c, 3), n_tok = case_size(c, 0, rows, 1, 2 * rows + 1), blocks = 0;
+    uint32_t rows = case_define(c, "ROWS", 1), n_job = 1 + case_some(c, 3), n_tok = case_size(c, 0, rows, 1, 2 * rows + 1);
     bool common, conv = c->round % 4 == 3;
     uint32_t type = case_weight_type(c, 256, &common), block = MAX(16u, (uint32_t)quant_type(type)->block_len);
     uint32_t shortest = c->round % 6 == 4 ? 2600 : 0; /* then all of a loop runs that keeps six times 512 weights in flight */
@@ -86,17 +86,17 @@ static void matvec(struct row_case *c)
         uint32_t n_out = case_size(c, 1 + j, MATVEC_GRAIN, 1, 70);
         bool other = j % 2 && c->round % 2; /* jobs of a call may differ in type */
         job[j] = device_job(c, other ? QUANT_F16 : type, common || other, n_in, n_out, n_tok, conv && j == 0 ? CONV : PLAIN);
-        blocks += (n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
     }
     float *x = case_f32(c, "x", BUF_IN, (size_t)n_tok * stride);
     for (uint32_t t = 0; t < n_tok; t++)
         for (uint32_t i = n_in; i < stride; i++)
             x[(size_t)t * stride + i] = NAN;
     struct matmul_args a = { .x = ADDR(x), .job = ADDR(job), .x_stride = stride, .n_job = n_job, .n_tok = n_tok, .tok_group = rows };
+    uint32_t blocks = gpu_matvec_blocks(&a, job, MATVEC_GRAIN * case_rnd(c, 4));
     case_shape(c, "%s%s, n_tok %u, n_in %u, %u jobs, n_out %u%s", quant_type(type)->name, common ? " (common)" : "", n_tok, n_in, n_job, job[0].w.n_out,
                conv ? ", conv" : "");
     c->n_rows = n_tok;
-    case_call(c, &a, sizeof a, (n_tok + rows - 1) / rows * blocks * MATVEC_GRAIN);
+    case_call(c, &a, sizeof a, blocks * MATVEC_GRAIN);
 }
 
 static void matvec_alone(struct row_case *c, uint32_t t)

@@ -1,5 +1,6 @@
 /* row_cases_model.c - random cases of the rows that belong to no layer kind: hyper-connections, experts, n-gram side path. */
 #include "model/model_kernels.h"
+#include "gpu/gpu_kernels.h"
 #include "model/row_cases.h"
 
 #include "gpu/quant.h"
@@ -181,7 +182,7 @@ static void moe_in(struct row_case *c)
     struct matmul_job *job = case_struct(c, "jobs", 2 * sizeof *job);
     bool narrow = c->round % 2, common;
     uint32_t other_type = case_weight_type(c, 32, &common), block = MAX(16u, (uint32_t)quant_type(other_type)->block_len);
-    uint32_t D = block * (1 + case_some(c, 640 / block)), groups = 0;
+    uint32_t D = block * (1 + case_some(c, 640 / block));
     if (c->round % 6 == 4)
         D = 2560;
     b->n_expert = case_size(c, 0, MATVEC_GRAIN, 1, D == 2560 ? 40 : 512);
@@ -195,7 +196,6 @@ static void moe_in(struct row_case *c)
         job[j].y = ADDR(j ? other : logits);
         job[j].y_stride = job[j].w.n_out;
         job[j].scale = 1;
-        groups += (job[j].w.n_out + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
     }
     for (uint32_t r = 0; r < b->n_expert; r++)
         for (uint32_t i = 0; i < D; i++) {
@@ -210,14 +210,15 @@ static void moe_in(struct row_case *c)
     uint32_t *arrived = case_u32(c, "arrived", BUF_INOUT, 1), *id = case_u32(c, "id", BUF_OUT, b->n_used);
     float *weight = case_f32(c, "weight", BUF_OUT, b->n_used);
     *arrived = 0;
-    struct moe_in_args a = { .products = { .x = ADDR(x), .job = ADDR(job), .x_stride = D, .n_job = 2, .n_tok = 1, .tok_group = 1 },
+    struct moe_in_args a = { .products = { .x = ADDR(x), .job = ADDR(job), .x_stride = D, .n_job = 2, .n_tok = 1 },
                              .route = { .block = ADDR(b), .logits = ADDR(logits), .id = ADDR(id), .weight = ADDR(weight) },
-                             .arrived = ADDR(arrived), .n_group = groups };
+                             .arrived = ADDR(arrived) };
+    a.n_group = gpu_matvec_blocks(&a.products, job, MATVEC_GRAIN * case_rnd(c, 4));
     case_tolerance(c, other, SUM_ABS(D, DEVICE_TERM(size)), 0);
     /* exp of more than 8 below the largest: its error falls with it */
     case_tolerance(c, weight, 2 * EXP_REL(8) * exp(-8), 2 * EXP_REL(8) + SUM_REL(b->n_used) + DIV_REL);
     case_shape(c, "n_embd %u, n_expert %u (%s), n_used %u, other %s", D, b->n_expert, narrow ? "BF16" : "F32", b->n_used, quant_type(other_type)->name);
-    case_call(c, &a, sizeof a, groups * MATVEC_GRAIN);
+    case_call(c, &a, sizeof a, a.n_group * MATVEC_GRAIN);
 }
 
 /* n_used different experts of each row, ascending, and weights that add up to about 1 */

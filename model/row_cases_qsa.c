@@ -46,8 +46,10 @@ static void rope_table(struct row_case *c, struct layer *l)
 /* A K or V cache of one element type; all POISON */
 static void *cache(struct row_case *c, struct layer *l, const char *name, enum buf_kind kind)
 {
+    if (l->b->kv_type == QSA_KV_Q8_0)
+        return case_u32(c, name, kind, l->b->n_kv * l->b->cap_blocks * qsa_tile_bytes(l->b->dim, QSA_KV_Q8_0) / sizeof(uint32_t));
     size_t n = (size_t)l->b->n_kv * l->b->cap_blocks * QSA_BLOCK * l->b->dim;
-    return l->b->kv_f32 ? (void *)case_f32(c, name, kind, n) : case_f16(c, name, kind, n);
+    return l->b->kv_type == QSA_KV_F32 ? (void *)case_f32(c, name, kind, n) : case_f16(c, name, kind, n);
 }
 
 /* RMS norm, then a rotation, which mixes two values of at most 2 (a value above twice the root mean square is rare in uniform ones, and gains are at most
@@ -56,9 +58,9 @@ static double norm_rope_abs(uint32_t n) { return 4 * (RMS_REL(n) + 3 * U); }
 
 static void prep(struct row_case *c)
 {
-    struct layer l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, 4, 9);
+    struct layer l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, 4, 13);
     struct qsa_block *b = l.b;
-    b->kv_f32 = c->round % 2;
+    b->kv_type = c->round % 2 ? QSA_KV_F32 : QSA_KV_F16;
     rope_table(c, &l);
     b->q_norm = ADDR(case_f32(c, "q_norm", BUF_IN, b->dim)), b->k_norm = ADDR(case_f32(c, "k_norm", BUF_IN, b->dim));
     b->iq_norm = ADDR(case_f32(c, "iq_norm", BUF_IN, b->idx_dim));
@@ -70,29 +72,28 @@ static void prep(struct row_case *c)
         raw[i] = case_uniform(c);
     struct qsa_prep_args a = { .block = ADDR(b), .step = ADDR(l.step), .qg = ADDR(qg), .k = ADDR(raw), .iq = ADDR(iq),
                                .v = ADDR(case_f32(c, "v", BUF_IN, (size_t)l.n_tok * b->n_kv * b->dim)) };
+    if (b->budget) {
+        b->ik_norm = ADDR(case_f32(c, "ik_norm", BUF_IN, b->idx_dim));
+        float *pooled = case_f32(c, "pooled", BUF_OUT, (size_t)b->cap_blocks * b->idx_dim);
+        b->pooled = ADDR(pooled);
+        b->window = ADDR(case_f32(c, "window", BUF_INOUT, 3 * (size_t)b->idx_dim));
+        a.ik = ADDR(case_f32(c, "ik", BUF_IN, (size_t)l.n_tok * b->idx_dim));
+        if (c->round % 3)
+            a.count = ADDR(case_u32(c, "count", BUF_INOUT, (size_t)l.n_tok * QSA_COUNTS));
+        /* the mean of 4 that cancel may be small, and the norm makes it large again: its roundings, 4 U, grow with 1 / rms, 3 at the worst seen */
+        case_tolerance(c, pooled, norm_rope_abs(b->idx_dim) + 4 * 3 * SUM_ABS(4, 1), 0);
+    }
     case_tolerance(c, qg, norm_rope_abs(b->dim), 0);
     case_tolerance(c, iq, norm_rope_abs(b->idx_dim), 0);
-    case_tolerance(c, k, norm_rope_abs(b->dim), b->kv_f32 ? 0 : 0x1p-10);
-    case_call(c, &a, sizeof a, l.n_tok);
-}
-
-static void pool(struct row_case *c)
-{
-    struct layer l = layer(c, 1 + case_rnd(c, 50), 4, 13);
-    struct qsa_block *b = l.b;
-    rope_table(c, &l);
-    b->ik_norm = ADDR(case_f32(c, "ik_norm", BUF_IN, b->idx_dim));
-    float *pooled = case_f32(c, "pooled", BUF_OUT, (size_t)b->cap_blocks * b->idx_dim);
-    b->pooled = ADDR(pooled);
-    b->window = ADDR(case_f32(c, "window", BUF_INOUT, 3 * (size_t)b->idx_dim));
-    struct qsa_pool_args a = { .block = ADDR(b), .step = ADDR(l.step), .ik = ADDR(case_f32(c, "ik", BUF_IN, (size_t)l.n_tok * b->idx_dim)) };
-    /* the mean of 4 that cancel may be small, and the norm makes it large again: its roundings, 4 U, grow with 1 / rms, 3 at the worst seen */
-    case_tolerance(c, pooled, norm_rope_abs(b->idx_dim) + 4 * 3 * SUM_ABS(4, 1), 0);
-    case_call(c, &a, sizeof a, l.n_tok / QSA_BLOCK + 1);
+    case_tolerance(c, k, norm_rope_abs(b->dim), b->kv_type == QSA_KV_F32 ? 0 : 0x1p-10);
+    case_call(c, &a, sizeof a, l.n_tok + (b->budget ? l.n_tok / QSA_BLOCK + 1 : 0));
 }
 
 /* First row of a strip that reaches to the last row of the step */
 static uint32_t strip(struct row_case *c, const struct layer *l) { return c->round % 3 == 0 && l->n_tok > 1 ? case_rnd(c, l->n_tok) : 0; }
+
+/* -1, -0.75, ... 1: sums of products are exact */
+static float quarters(struct row_case *c) { return 0.25f * ((float)case_rnd(c, 9) - 4); }
 
 static void score(struct row_case *c)
 {
@@ -104,8 +105,18 @@ static void score(struct row_case *c)
     for (size_t i = (size_t)seen * b->idx_dim; i < (size_t)b->cap_blocks * b->idx_dim; i++)
         pooled[i] = NAN; /* blocks that are not complete yet */
     b->pooled = ADDR(pooled);
-    struct qsa_score_args a = { .block = ADDR(b), .step = ADDR(l.step), .iq = ADDR(case_f32(c, "iq", BUF_IN, (size_t)l.n_tok * b->idx_head * b->idx_dim)),
-                                .scores = ADDR(scores), .row0 = row0, .n_row = n_row };
+    size_t n_iq = (size_t)l.n_tok * b->idx_head * b->idx_dim;
+    float *iq = case_f32(c, "iq", BUF_IN, n_iq);
+    struct qsa_score_args a = { .block = ADDR(b), .step = ADDR(l.step), .iq = ADDR(iq), .scores = ADDR(scores), .row0 = row0, .n_row = n_row };
+    if (few) { /* digits are the same where the scores are exact; else any, as a rounding may change one */
+        bool exact = c->round % 2;
+        a.count = ADDR(case_u32(c, "count", exact ? BUF_INOUT : BUF_WORK, (size_t)QSA_FEW * QSA_COUNTS));
+        memset(AT(uint32_t, a.count), 0, (size_t)QSA_FEW * QSA_COUNTS * sizeof(uint32_t));
+        for (size_t i = 0; exact && i < n_iq; i++)
+            iq[i] = quarters(c);
+        for (size_t i = 0; exact && i < (size_t)seen * b->idx_dim; i++)
+            pooled[i] = quarters(c);
+    }
     case_tolerance(c, scores, b->idx_head * SUM_ABS(b->idx_dim, 1), SUM_REL(b->idx_head));
     case_call(c, &a, sizeof a, qsa_score_items(b->cap_blocks, n_row));
 }
@@ -118,28 +129,78 @@ static void random_scores(struct row_case *c, float *s, uint32_t n)
         s[i] = kind == 3 ? fabsf(case_uniform(c)) : case_rnd(c, 4) ? (float)case_rnd(c, levels + 1) * 0.37f : 0;
 }
 
-static void select_(struct row_case *c)
+/* A step whose rows choose; scores of rows row0 .. are still missing. */
+static struct layer choosing(struct row_case *c, uint32_t most_rows)
 {
     static const uint32_t budgets[] = { 1, 31, 64, 512, 100, 512 };
-    struct layer l = layer(c, budgets[c->round % COUNT_OF(budgets)], 4, 9);
+    struct layer l = layer(c, budgets[c->round % COUNT_OF(budgets)], 4, most_rows);
     struct qsa_block *b = l.b;
     if (c->round % 2) { /* long contexts: just below, at and beyond the budget, then far beyond */
         static const uint32_t blocks[] = { 510, 511, 512, 513, 1025, 4099, 16384 };
-        l.pos = l.step->pos = QSA_BLOCK * blocks[c->round / 2 % COUNT_OF(blocks)] + case_rnd(c, QSA_BLOCK);
+        uint32_t n = blocks[c->round / 2 % COUNT_OF(blocks)];
+        l.pos = l.step->pos = QSA_BLOCK * n + case_rnd(c, QSA_BLOCK);
+        if (n > 10000) /* one row is enough for those who interpret instructions */
+            l.n_tok = l.step->n_tok = 1;
         b->cap_blocks = qsa_cap_blocks((size_t)l.pos + l.n_tok);
         case_shape(c, "pos %u, n_tok %u, budget %u", l.pos, l.n_tok, b->budget);
     }
-    uint32_t row0 = strip(c, &l), n_row = l.n_tok - row0;
-    float *scores = case_f32(c, "scores", BUF_IN, (size_t)QSA_STRIP * b->cap_blocks);
-    for (uint32_t r = 0; r < QSA_STRIP; r++) {
-        uint32_t nb = r < n_row ? (l.pos + row0 + r + 1) / QSA_BLOCK : 0;
-        random_scores(c, scores + (size_t)r * b->cap_blocks, nb);
-        for (uint32_t i = nb; i < b->cap_blocks; i++)
-            scores[(size_t)r * b->cap_blocks + i] = NAN;
+    return l;
+}
+static float *scores_of(struct row_case *c, const struct layer *l, uint32_t row0, uint32_t n_row, uint32_t room)
+{
+    uint32_t cap = l->b->cap_blocks;
+    float *scores = case_f32(c, "scores", BUF_IN, (size_t)room * cap);
+    for (uint32_t r = 0; r < room; r++) {
+        uint32_t nb = r < n_row ? (l->pos + row0 + r + 1) / QSA_BLOCK : 0;
+        random_scores(c, scores + (size_t)r * cap, nb);
+        for (uint32_t i = nb; i < cap; i++)
+            scores[(size_t)r * cap + i] = NAN;
     }
+    return scores;
+}
+
+static void select_(struct row_case *c)
+{
+    struct layer l = choosing(c, 9);
+    struct qsa_block *b = l.b;
+    uint32_t row0 = strip(c, &l), n_row = l.n_tok - row0;
+    float *scores = scores_of(c, &l, row0, n_row, QSA_STRIP);
     struct qsa_select_args a = { .block = ADDR(b), .step = ADDR(l.step), .scores = ADDR(scores),
                                  .list = ADDR(case_u32(c, "list", BUF_OUT, (size_t)l.n_tok * (1 + b->budget))), .row0 = row0, .n_row = n_row };
     case_call(c, &a, sizeof a, n_row);
+}
+
+/* Few rows through spans, as far as the keys counted by their first digit. out: what qsa_count leaves; in: what qsa_take finds */
+static struct qsa_span_args spans(struct row_case *c, const struct layer *l, enum buf_kind out)
+{
+    const struct qsa_block *b = l->b;
+    uint32_t n_span = (b->cap_blocks + QSA_SPAN - 1) / QSA_SPAN;
+    float *scores = scores_of(c, l, 0, l->n_tok, l->n_tok);
+    uint32_t *count = case_u32(c, "count", out == BUF_IN ? BUF_IN : BUF_INOUT, (size_t)l->n_tok * QSA_COUNTS);
+    memset(count, 0, (size_t)l->n_tok * QSA_COUNTS * sizeof *count);
+    for (uint32_t r = 0; r < l->n_tok; r++)
+        for (uint32_t i = 0; i < (l->pos + r + 1) / QSA_BLOCK; i++) {
+            uint32_t key;
+            memcpy(&key, &scores[(size_t)r * b->cap_blocks + i], sizeof key);
+            count[(size_t)r * QSA_COUNTS + (key >> QSA_FIRST_SHIFT)]++;
+        }
+    return (struct qsa_span_args){ .block = ADDR(b), .step = ADDR(l->step), .scores = ADDR(scores), .count = ADDR(count),
+                                   .cut = ADDR(case_u32(c, "cut", out, (size_t)l->n_tok * 2)),
+                                   .span = ADDR(case_u32(c, "span", out, (size_t)l->n_tok * n_span * QSA_SPAN_COUNTS)), .n_row = l->n_tok, .n_span = n_span };
+}
+static void count(struct row_case *c)
+{
+    struct layer l = choosing(c, QSA_FEW);
+    struct qsa_span_args a = spans(c, &l, BUF_OUT);
+    case_call(c, &a, sizeof a, a.n_row * a.n_span);
+}
+static void take(struct row_case *c)
+{
+    struct layer l = choosing(c, QSA_FEW);
+    struct qsa_span_args a = spans(c, &l, BUF_IN);
+    qsa_count_ref(&a, 0, a.n_row * a.n_span, NULL);
+    a.list = ADDR(case_u32(c, "list", BUF_OUT, (size_t)l.n_tok * (1 + l.b->budget)));
+    case_call(c, &a, sizeof a, a.n_row * a.n_span);
 }
 
 /* budget of n blocks, ascending, every subset equally likely */
@@ -151,9 +212,22 @@ static void random_list(struct row_case *c, uint32_t *list, uint32_t budget, uin
             list[1 + k++] = i;
 }
 
-static void put(const struct qsa_block *b, void *p, size_t at, float x)
+/* Q8_0: value number `at`, and the scale of its group of dims and its token */
+static void put_q8(const struct qsa_block *b, uint8_t *p, size_t at, size_t t, uint32_t d, float x)
 {
-    if (b->kv_f32)
+    size_t n = QSA_BLOCK * (size_t)b->dim, group = (b->dim + 31) / 32, tile = at / n * (n + 8 * group);
+    uint16_t scale = f32_to_f16(0.5f / 127 + 0.25f / 127 * (float)(d / 32 % 3));
+    p[tile + at % n] = (uint8_t)(int8_t)lrintf(127 * x);
+    memcpy(p + tile + n + 8 * (size_t)(d / 32) + 2 * (t % 4), &scale, sizeof scale);
+}
+
+static void put(const struct qsa_block *b, void *p, size_t at, size_t t, uint32_t d, float x)
+{
+    if (b->kv_type == QSA_KV_Q8_0) {
+        put_q8(b, p, at, t, d, x);
+        return;
+    }
+    if (b->kv_type == QSA_KV_F32)
         ((float *)p)[at] = x;
     else
         ((uint16_t *)p)[at] = f32_to_f16(x);
@@ -165,8 +239,8 @@ static void fill_cache(struct row_case *c, const struct layer *l, void *k, void 
     for (uint32_t j = 0; j < l->b->n_kv; j++)
         for (uint32_t t = 0; t < l->pos + l->n_tok; t++)
             for (uint32_t d = 0; d < l->b->dim; d++) {
-                put(l->b, k, qsa_k_at(l->b, j, t, d), case_uniform(c));
-                put(l->b, v, qsa_v_at(l->b, j, t, d), case_uniform(c));
+                put(l->b, k, qsa_k_at(l->b, j, t, d), t, d, case_uniform(c));
+                put(l->b, v, qsa_v_at(l->b, j, t, d), t, d, case_uniform(c));
             }
 }
 
@@ -178,9 +252,10 @@ struct attention {
 };
 static struct attention attention(struct row_case *c)
 {
-    struct attention x = { .l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, 4, 9) };
+    bool groups = strstr(c->row->id, "union") != NULL;
+    struct attention x = { .l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, groups ? QSA_UNION_ROWS : 4, groups ? 19 : 9) };
     struct qsa_block *b = x.l.b;
-    b->kv_f32 = c->round % 2;
+    b->kv_type = c->row->workgroup == 0 && c->round % 3 == 0 ? QSA_KV_Q8_0 : c->round % 2 ? QSA_KV_F32 : QSA_KV_F16; /* devices have no Q8_0 */
     void *k = cache(c, &x.l, "K", BUF_IN), *v = cache(c, &x.l, "V", BUF_IN);
     fill_cache(c, &x.l, k, v);
     b->k = ADDR(k), b->v = ADDR(v);
@@ -206,6 +281,33 @@ static void attend(struct row_case *c)
     /* a mean of values of at most 1: errors of its weights and of two sums of them count against 1; then the gate */
     case_tolerance(c, out, weight_rel(b->dim) + SUM_REL(x.n_key) + DIV_REL, SIGMOID_REL(1));
     case_call(c, &a, sizeof a, x.l.n_tok * b->n_kv);
+}
+
+static void attend_union(struct row_case *c)
+{
+    attend(c);
+    struct qsa_attend_args *a = (void *)c->args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    c->n_items = (c->n_items / b->n_kv + QSA_UNION_ROWS - 1) / QSA_UNION_ROWS * b->n_kv;
+}
+
+/* Raw keys of all positions before the step lie there; those of the step come with it (keep_raw) or lie there too (repool). */
+static void raw_keys(struct row_case *c)
+{
+    bool keep = strstr(c->row->id, "keep") != NULL;
+    struct layer l = layer(c, 1 + case_rnd(c, 50), 4, 13);
+    struct qsa_block *b = l.b;
+    b->rope_dim = 2 * (1 + case_rnd(c, MIN(b->dim, b->idx_dim) / 2));
+    b->ik_norm = ADDR(case_f32(c, "ik_norm", BUF_IN, b->idx_dim));
+    float *pooled = case_f32(c, "pooled", keep ? BUF_IN : BUF_OUT, (size_t)b->cap_blocks * b->idx_dim);
+    b->pooled = ADDR(pooled);
+    float *inv = case_f32(c, "inv_freq", BUF_IN, b->rope_dim / 2);
+    for (uint32_t i = 0; i < b->rope_dim / 2; i++)
+        inv[i] = (float)pow(1e4, -2.0 * i / b->rope_dim);
+    struct qsa_raw_args a = { .block = ADDR(b), .step = ADDR(l.step), .inv_freq = ADDR(inv),
+                              .ik = ADDR(case_f32(c, "ik", BUF_IN, (size_t)l.n_tok * b->idx_dim)),
+                              .raw = ADDR(case_f32(c, "raw", keep ? BUF_OUT : BUF_IN, (size_t)b->cap_blocks * QSA_BLOCK * b->idx_dim)) };
+    case_call(c, &a, sizeof a, keep ? l.n_tok : b->cap_blocks);
 }
 
 /* The parts of a list: as many blocks each as the model has, or any number. */
@@ -256,10 +358,14 @@ static void attend_merge(struct row_case *c)
 
 const struct row_cases qsa_cases[] = {
     { .ref = qsa_prep_ref, .build = prep },
-    { .ref = qsa_pool_ref, .build = pool },
     { .ref = qsa_score_ref, .build = score },
     { .ref = qsa_select_ref, .build = select_ },
+    { .ref = qsa_count_ref, .build = count },
+    { .ref = qsa_take_ref, .build = take },
     { .ref = qsa_attend_ref, .build = attend },
+    { .ref = qsa_attend_union_ref, .build = attend_union },
+    { .ref = qsa_keep_raw_ref, .build = raw_keys },
+    { .ref = qsa_repool_ref, .build = raw_keys },
     { .ref = qsa_attend_part_ref, .build = attend_part },
     { .ref = qsa_attend_merge_ref, .build = attend_merge },
     { 0 },

@@ -1,10 +1,12 @@
-/* session_impl.h - what session.c, session_state.c and session_rows.c share. */
+/* session_impl.h - what session.c, session_plan.c, session_state.c, session_fill.c and session_rows.c share. */
 #ifndef HAYATE_MODEL_SESSION_IMPL_H
 #define HAYATE_MODEL_SESSION_IMPL_H
 
 #include "model/forward.h"
 #include "model/model_impl.h"
 
+/* Calls of the two short lists, at most */
+enum { HEAD_CALLS = 32, CHOOSE_CALLS = 8 };
 /* In place 0: the step of rows of several places, as decode; for which places it is recorded. */
 struct session_together {
     struct gpu_cmd step[2];
@@ -48,6 +50,27 @@ struct session {
 };
 
 static inline bool on_device(const struct model *m) { return gpu_backend_of(m->gpu) != GPU_CPU; }
+
+static inline uint32_t session_seqs(const struct session_params *p) { return MAX(1u, p->n_seq); }
+
+/* Everything that is known before allocating: of one place, and of what all share. (session_plan.c) */
+struct session_sizes {
+    struct arena recurrent;
+    struct forward_memory m;
+    size_t kv, thread_bytes, calls, row_calls, logits;
+    struct forward f;
+};
+void session_size(struct session_sizes *z, const struct model *m, const struct session_params *p);
+/* Dimensions and limits of f, as p asks for them. */
+void session_forward(struct forward *f, const struct model *m, const struct session_params *p);
+/* The layout of the recurrent state, and of the caches of layer il; counts when the arenas have no memory. */
+void session_place_recurrent(const struct model *m, struct arena *rec, struct layer_state *state, gpu_addr *ple_window, const struct forward *f);
+void session_place_kv(const struct model *m, const struct session_params *p, struct arena *kv, uint32_t il, struct layer_state *state,
+                      const struct forward *f);
+/* Whether the backend can do what p asks for (ERR_UNSUPPORTED), and whether it fits into mem_limit bytes, 0: free memory (ERR_NOMEM, with what would). A
+ * limit is for all that the plan says, free memory for what is still to be taken. */
+status session_check_plan(const struct model *m, const struct session_params *p, size_t mem_limit, struct err *e);
+
 /* The best of the logits in row 0 of f.logits, which no step has left there. */
 status session_choose(session *s, struct err *e);
 /* Room for n more ids, all in the vocabulary: ERR_USAGE. */

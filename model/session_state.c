@@ -69,7 +69,7 @@ typedef status (*piece_fn)(void *ctx, void *host, gpu_addr at, size_t n_bytes, s
 static status each_piece(session *s, size_t n_past, piece_fn fn, void *ctx, struct err *e)
 {
     const struct shape *sh = &s->m->shape;
-    size_t tile = QSA_BLOCK * (size_t)sh->head_dim * (s->f.kv_f32 ? 4 : 2);
+    size_t tile = qsa_tile_bytes(sh->head_dim, s->f.kv_type);
     size_t head_bytes = qsa_cap_blocks(n_past) * tile, head_stride = s->f.cap_blocks * tile;
     size_t pooled_bytes = n_past / QSA_BLOCK * sh->idx_dim * sizeof(float);
     TRY(fn(ctx, s->past, 0, sizeof s->past, e));
@@ -83,6 +83,8 @@ static status each_piece(session *s, size_t n_past, piece_fn fn, void *ctx, stru
         }
         if (sh->ratio[il] && pooled_bytes)
             TRY(fn(ctx, NULL, st->pooled, pooled_bytes, e));
+        if (st->raw)
+            TRY(fn(ctx, NULL, st->raw, n_past * sh->idx_dim * sizeof(float), e));
     }
     return OK;
 }

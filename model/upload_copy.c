@@ -115,9 +115,7 @@ status upload_allocate(struct upload *u, gpu *g, struct err *e)
 status upload_weights(struct upload *u, gpu *g, struct weights *out, const struct upload_from *from, upload_progress_fn progress,
                       void *ctx, struct err *e)
 {
-    /* HIP and CUDA have a current device per thread, and only the thread that opened it has one: there it carries everything itself. */
-    bool alone = gpu_backend_of(g) != GPU_VULKAN;
-    uint32_t n_thread = alone ? 1 : MIN(MAX(gpu_cores_available(), MIN_THREADS), MAX_THREADS);
+    uint32_t n_thread = MIN(MAX(gpu_cores_available(), MIN_THREADS), MAX_THREADS);
     struct copy c = { .u = u, .g = g, .progress = progress, .ctx = ctx, .e = e, .lock = PTHREAD_MUTEX_INITIALIZER };
     TRY(upload_allocate(u, g, e));
     TRY(upload_place(u, out, from, e));

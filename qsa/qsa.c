@@ -18,9 +18,9 @@ static const struct gpu_kernel rows[QSA_K_COUNT] = {
 FAST_DECLARE(qsa_fast);
 const struct gpu_kernel_table qsa_kernels = { rows, FAST_TABLES(qsa_fast), QSA_K_COUNT };
 
-size_t qsa_kv_bytes(const struct qsa_dims *d, size_t n_ctx, bool f32)
+size_t qsa_kv_bytes(const struct qsa_dims *d, size_t n_ctx, uint32_t kv_type)
 {
-    size_t bytes = 2 * (size_t)d->n_kv * d->dim * QSA_BLOCK * (f32 ? 4 : 2);
+    size_t bytes = 2 * (size_t)d->n_kv * qsa_tile_bytes(d->dim, kv_type);
     return size_mul(bytes, qsa_cap_blocks(n_ctx), &bytes) ? bytes : SIZE_MAX;
 }
 
@@ -29,11 +29,16 @@ size_t qsa_pooled_bytes(const struct qsa_dims *d, size_t n_ctx)
     return (size_t)qsa_cap_blocks(n_ctx) * d->idx_dim * sizeof(float);
 }
 
-/* One K or V tile, the queries of a group twice over, a chunk of scores, the running output, maxima and sums. */
+size_t qsa_raw_bytes(const struct qsa_dims *d, size_t n_ctx)
+{
+    return d->form.keep_raw ? QSA_BLOCK * qsa_pooled_bytes(d, n_ctx) : 0;
+}
+
+/* A K and a V tile; for each head of a group of rows its query twice over, its output, four weights, maximum and sum. */
 size_t qsa_scratch_floats(const struct qsa_dims *d)
 {
-    size_t group = d->n_head / d->n_kv;
-    return QSA_BLOCK * (size_t)d->dim + 3 * group * d->dim + group * (size_t)QSA_ATTEND_CHUNK * QSA_BLOCK + 2 * group + d->dim;
+    size_t heads = QSA_UNION_ROWS * (size_t)(d->n_head / d->n_kv);
+    return 2 * QSA_BLOCK * (size_t)d->dim + heads * (3 * (size_t)d->dim + QSA_BLOCK + 2);
 }
 
 bool qsa_device_fits(const struct qsa_dims *d)
@@ -55,6 +60,8 @@ static size_t parts_at_once(const struct qsa_dims *d, uint32_t cap_blocks, size_
     return d->n_seq > 1 ? MAX(of_one, (size_t)dense * d->n_seq) : of_one; /* rows of several sequences attend all at once */
 }
 
+static uint32_t spans_of(uint32_t cap_blocks) { return (cap_blocks + QSA_SPAN - 1) / QSA_SPAN; }
+
 void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_dims *d, size_t n_tok, uint32_t cap_blocks)
 {
     s->qg = ADDR(arena_take(a, n_tok * 2 * d->n_head * d->dim, sizeof(float)));
@@ -69,14 +76,34 @@ void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_d
     s->part = s->part_ml + n_ml * sizeof(float);
     s->list = ADDR(arena_take(a, n_tok * (1 + (size_t)d->budget), sizeof(uint32_t)));
     s->mixed = ADDR(arena_take(a, n_tok * d->n_head * d->dim, sizeof(float)));
+    size_t n_few = d->device && d->budget ? MIN(n_tok, (size_t)QSA_FEW) : 0;
+    s->count = ADDR(arena_take(a, n_few * QSA_COUNTS, sizeof(uint32_t)));
+    s->cut = ADDR(arena_take(a, n_few * 2, sizeof(uint32_t)));
+    s->span = ADDR(arena_take(a, n_few * spans_of(cap_blocks) * QSA_SPAN_COUNTS, sizeof(uint32_t)));
+}
+
+/* Whether rows choose through spans; a context of no more blocks than the budget never drops one. */
+static bool by_spans(const struct gpu_cmd *c, const struct qsa_block *b, uint32_t n_tok)
+{
+    return n_tok <= QSA_FEW && gpu_backend_of(c->gpu) != GPU_CPU && b->budget && b->cap_blocks > b->budget;
+}
+
+/* The lists of few rows on a device; see struct qsa_span_args. */
+static void choose_by_spans(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok)
+{
+    struct qsa_span_args a = { .block = block, .step = step, .scores = s->scores, .list = s->list, .count = s->count, .cut = s->cut, .span = s->span,
+                               .n_row = n_tok, .n_span = spans_of(b->cap_blocks) };
+    CALL(c, qsa_kernels, K_qsa_score_few, qsa_score_items(b->cap_blocks, n_tok), struct qsa_score_args, .block = block, .step = step, .iq = s->iq,
+         .scores = s->scores, .count = s->count, .n_row = n_tok);
+    gpu_record(c, &qsa_kernels, K_qsa_count, &a, sizeof a, n_tok * a.n_span);
+    gpu_record(c, &qsa_kernels, K_qsa_take, &a, sizeof a, n_tok * a.n_span);
 }
 
 static void choose(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok)
 {
-    bool few = n_tok <= QSA_FEW && gpu_backend_of(c->gpu) != GPU_CPU;
     for (uint32_t row0 = 0; row0 < n_tok; row0 += QSA_STRIP) {
         uint32_t n_row = MIN((uint32_t)QSA_STRIP, n_tok - row0);
-        CALL(c, qsa_kernels, few ? K_qsa_score_few : K_qsa_score, qsa_score_items(b->cap_blocks, n_row), struct qsa_score_args, .block = block,
+        CALL(c, qsa_kernels, K_qsa_score, qsa_score_items(b->cap_blocks, n_row), struct qsa_score_args, .block = block,
              .step = step, .iq = s->iq, .scores = s->scores, .row0 = row0, .n_row = n_row);
         CALL(c, qsa_kernels, K_qsa_select, n_row, struct qsa_select_args, .block = block, .step = step, .scores = s->scores, .list = s->list,
              .row0 = row0, .n_row = n_row);
@@ -96,6 +123,32 @@ static void attend_parts(struct gpu_cmd *c, const struct qsa_block *b, const str
     }
 }
 
+/* When the form says so, all pooled keys again. */
+static void pool_again(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_form *form, gpu_addr block, gpu_addr step,
+                 uint32_t n_tok)
+{
+    struct qsa_raw_args raw = { .block = block, .step = step, .ik = s->ik, .raw = l->raw, .inv_freq = l->inv_freq };
+    if (form->keep_raw)
+        gpu_record(c, &qsa_kernels, K_qsa_keep_raw, &raw, sizeof raw, n_tok);
+    if (form->keep_raw && n_tok > form->pooled_max_tokens)
+        gpu_record(c, &qsa_kernels, K_qsa_repool, &raw, sizeof raw, l->block.cap_blocks);
+}
+
+static void attend(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, const struct qsa_form *form, gpu_addr block, gpu_addr step,
+                   uint32_t n_tok)
+{
+    struct qsa_attend_args a = { .block = block, .step = step, .qg = s->qg, .list = s->list, .out = s->mixed };
+    bool on_cpu = gpu_backend_of(c->gpu) == GPU_CPU;
+    if (form->no_gather)
+        gpu_record(c, &qsa_kernels, K_qsa_attend_masked, &a, sizeof a, n_tok * b->n_kv);
+    else if (n_tok <= QSA_FEW && !on_cpu)
+        attend_parts(c, b, s, block, step, n_tok);
+    else if (n_tok > QSA_FEW && on_cpu && !form->no_union)
+        gpu_record(c, &qsa_kernels, K_qsa_attend_union, &a, sizeof a, (n_tok + QSA_UNION_ROWS - 1) / QSA_UNION_ROWS * b->n_kv);
+    else
+        gpu_record(c, &qsa_kernels, K_qsa_attend, &a, sizeof a, n_tok * b->n_kv);
+}
+
 static void products_in(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_dims *d, gpu_addr u, uint32_t n_tok)
 {
     c->part = "qsa.attend"; /* with all products of the layer, those of the indexer too: they share a call */
@@ -108,20 +161,18 @@ static void own(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
     const struct qsa_block *b = &l->block;
     gpu_addr block = gpu_block(c, b);
     c->part = "qsa.attend";
-    CALL(c, qsa_kernels, K_qsa_prep, n_tok, struct qsa_prep_args, .block = block, .step = step, .qg = s->qg, .k = s->k, .v = s->v, .iq = s->iq);
+    bool spans = by_spans(c, b, n_tok);
+    CALL(c, qsa_kernels, K_qsa_prep, n_tok + (b->budget ? n_tok / QSA_BLOCK + 1 : 0), struct qsa_prep_args, .block = block, .step = step, .qg = s->qg,
+         .k = s->k, .v = s->v, .iq = s->iq, .ik = s->ik, .count = spans ? s->count : 0);
     c->part = "qsa.index";
-    if (b->budget) {
-        CALL(c, qsa_kernels, K_qsa_pool, n_tok / QSA_BLOCK + 1, struct qsa_pool_args, .block = block, .step = step, .ik = s->ik);
-        gpu_record_parallel(c); /* beside prep: it reads the raw index keys, which prep leaves alone */
-    }
-    if (b->budget && b->cap_blocks > b->budget) /* a smaller context never drops a block */
+    if (b->budget)
+        pool_again(c, l, s, &d->form, block, step, n_tok);
+    if (spans)
+        choose_by_spans(c, b, s, block, step, n_tok);
+    else if (b->budget && b->cap_blocks > b->budget) /* a smaller context never drops a block */
         choose(c, b, s, block, step, n_tok);
     c->part = "qsa.attend";
-    if (n_tok <= QSA_FEW && gpu_backend_of(c->gpu) != GPU_CPU)
-        attend_parts(c, b, s, block, step, n_tok);
-    else
-        CALL(c, qsa_kernels, K_qsa_attend, n_tok * d->n_kv, struct qsa_attend_args, .block = block, .step = step, .qg = s->qg, .list = s->list,
-             .out = s->mixed);
+    attend(c, b, s, &d->form, block, step, n_tok);
 }
 
 void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
@@ -146,6 +197,9 @@ static struct qsa_scratch scratch_of_row(const struct qsa_scratch *s, const stru
     of.mixed += at * d->n_head * d->dim;
     of.part += at * n_part * d->dim;
     of.part_ml += at * n_part * 2;
+    of.count += at * QSA_COUNTS;
+    of.cut += at * 2;
+    of.span += at * spans_of(b->cap_blocks) * QSA_SPAN_COUNTS;
     return of;
 }
 

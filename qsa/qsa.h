@@ -8,6 +8,7 @@
 
 #include "gpu/kernels.h"
 #include "qsa/qsa_args.h"
+#include "qsa/qsa_cpu_args.h"
 
 enum {
 #define KERNEL KERNEL_ID
@@ -20,16 +21,27 @@ enum {
 #undef KERNEL
 extern const struct gpu_kernel_table qsa_kernels;
 
+/* How a layer computes. Zero is the fast form; the others are for comparison, give the same bits, and run on the cpu only. */
+struct qsa_form {
+    bool no_gather; /* attention goes over the whole cache, what was not chosen has weight 0 */
+    bool no_union;  /* each row of a prompt reads its own blocks, instead of the union of those of QSA_UNION_ROWS rows */
+    bool keep_raw;  /* raw index keys of all positions are kept, ... */
+    uint32_t pooled_max_tokens; /* ... and a step of more rows than this computes every pooled key again from them */
+};
+
 struct qsa_dims {
     uint32_t n_embd, n_head, n_kv, dim, rope_dim, idx_head, idx_dim;
     uint32_t budget; /* blocks */
     uint32_t n_seq;  /* rows of different sequences in a step, at most; up to 1: none */
+    bool device;     /* not the cpu: few rows choose through spans */
+    struct qsa_form form;
 };
 
 /* Cache sizes of one layer for n_ctx positions. */
 static inline uint32_t qsa_cap_blocks(size_t n_ctx) { return (uint32_t)((n_ctx + QSA_BLOCK - 1) / QSA_BLOCK); }
-size_t qsa_kv_bytes(const struct qsa_dims *d, size_t n_ctx, bool f32);     /* K plus V */
+size_t qsa_kv_bytes(const struct qsa_dims *d, size_t n_ctx, uint32_t kv_type); /* K plus V */
 size_t qsa_pooled_bytes(const struct qsa_dims *d, size_t n_ctx);
+size_t qsa_raw_bytes(const struct qsa_dims *d, size_t n_ctx); /* raw index keys of all positions; 0 unless the form keeps them */
 static inline size_t qsa_window_floats(const struct qsa_dims *d) { return 3 * (size_t)d->idx_dim; }
 size_t qsa_scratch_floats(const struct qsa_dims *d); /* per thread */
 /* Whether the kernels of a device are built for these sizes (QSA_DIM_MAX and so on); the cpu takes any. */
@@ -47,7 +59,14 @@ static inline uint32_t qsa_parts(uint32_t budget, uint32_t cap_blocks)
     return most > each ? (most + each - 1) / each : 1;
 }
 
-/* Where element (token t, dim d) of kv head j lies in a K or V cache of cap_blocks. */
+/* Bytes of one tile of K or V. */
+static inline size_t qsa_tile_bytes(uint32_t dim, uint32_t kv_type)
+{
+    size_t n = QSA_BLOCK * (size_t)dim;
+    return kv_type == QSA_KV_F32 ? 4 * n : kv_type == QSA_KV_F16 ? 2 * n : n + 2 * QSA_BLOCK * (((size_t)dim + QSA_Q8_GROUP - 1) / QSA_Q8_GROUP);
+}
+
+/* Where element (token t, dim d) of kv head j lies in a K or V cache of cap_blocks, counted in elements; the scales of Q8_0 do not count. */
 static inline size_t qsa_k_at(const struct qsa_block *b, uint32_t j, size_t t, uint32_t d)
 {
     return ((size_t)j * b->cap_blocks + t / QSA_BLOCK) * QSA_BLOCK * b->dim + ((size_t)(d / 8) * QSA_BLOCK + t % QSA_BLOCK) * 8 + d % 8;
@@ -61,11 +80,13 @@ static inline size_t qsa_v_at(const struct qsa_block *b, uint32_t j, size_t t, u
 struct qsa_scratch {
     gpu_addr qg, k, v, iq, ik, scores, list, mixed;
     gpu_addr part, part_ml; /* in the place of the scores */
+    gpu_addr count, cut, span; /* of a choice for few rows on a device */
 };
 void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_dims *d, size_t n_tok, uint32_t cap_blocks);
 
 struct qsa_layer {
     struct qsa_block block;
+    gpu_addr raw, inv_freq; /* see struct qsa_raw_args; only when the form keeps raw keys */
     struct matmul_job in[5]; /* q with gate, k, v, index q, index k; the last two only when block.budget > 0 */
     struct matmul_job out;
 };

@@ -12,33 +12,37 @@
 
 #define QSA_BLOCK 4
 
+/* Element types of a K/V cache. A tile of Q8_0, on the cpu only, holds 4 * dim signed bytes in the order above, then a binary16 scale per
+ * QSA_Q8_GROUP dims and token, [ceil(dim / 32)][4 tokens]: every token is rounded by itself. */
+#define QSA_KV_F16 0
+#define QSA_KV_F32 1
+#define QSA_KV_Q8_0 2
+#define QSA_Q8_GROUP 32
+
 /* The layer block: what every row of one layer reads. */
 struct qsa_block {
     gpu_addr q_norm, k_norm;   /* [dim] f32 gains */
     gpu_addr iq_norm, ik_norm; /* [idx_dim] f32 gains */
-    gpu_addr k, v;             /* tiles of f16 or f32 */
+    gpu_addr k, v;             /* tiles of kv_type */
     gpu_addr pooled;           /* [cap_blocks, idx_dim] f32: pooled, normalised, roped key of every complete block */
     gpu_addr window;           /* [3, idx_dim] f32: raw index keys of the last three tokens, oldest first */
     uint32_t n_head, n_kv, dim, rope_dim;
     uint32_t idx_head, idx_dim;
     uint32_t budget;           /* blocks a query may choose; 0: dense layer, no indexer */
     uint32_t cap_blocks;
-    uint32_t kv_f32;
+    uint32_t kv_type;          /* QSA_KV_* */
     float eps;
 };
 
-/* Norms and rope of q, k and the index query; k and v go to the cache. Items: rows. */
+/* Norms and rope of q, k and the index query; k and v go to the cache. Then, unless the layer is dense, the pooled key of every block that this step
+ * completes, and the window moves on. Items: n_tok rows, then n_tok / 4 + 1 blocks. */
 struct qsa_prep_args {
     gpu_addr block, step;
-    gpu_addr qg;   /* [n_tok, n_head, (q dim | gate dim)] f32; the q halves become normalised and roped */
-    gpu_addr k, v; /* [n_tok, n_kv, dim] f32 */
-    gpu_addr iq;   /* [n_tok, idx_head, idx_dim] f32, in and out; unused when budget = 0 */
-};
-
-/* Pooled key of every block that this step completes; then the window moves on. Items: n_tok / 4 + 1. */
-struct qsa_pool_args {
-    gpu_addr block, step;
-    gpu_addr ik; /* [n_tok, idx_dim] f32 raw */
+    gpu_addr qg;    /* [n_tok, n_head, (q dim | gate dim)] f32; the q halves become normalised and roped */
+    gpu_addr k, v;  /* [n_tok, n_kv, dim] f32 */
+    gpu_addr iq;    /* [n_tok, idx_head, idx_dim] f32, in and out; unused when budget = 0 */
+    gpu_addr ik;    /* [n_tok, idx_dim] f32 raw; unused when budget = 0 */
+    gpu_addr count; /* [n_tok, QSA_COUNTS] u32, becomes 0; see struct qsa_span_args. 0: there is none */
 };
 
 /* scores[r][b] of rows row0 .. row0 + n_row - 1 against the complete blocks they see; nothing where all are chosen anyway.
@@ -52,6 +56,7 @@ struct qsa_score_args {
     gpu_addr block, step;
     gpu_addr iq;     /* [n_tok, idx_head, idx_dim] f32 */
     gpu_addr scores; /* [QSA_STRIP, cap_blocks] f32 */
+    gpu_addr count;  /* qsa_score_few: the first digits are added here; see struct qsa_span_args */
     uint32_t row0, n_row;
 };
 
@@ -64,9 +69,28 @@ struct qsa_select_args {
     uint32_t row0, n_row;
 };
 
-/* Attention over the chosen blocks and the open one, output gate. The softmax runs over the list in chunks of QSA_ATTEND_CHUNK blocks.
- * Items: n_tok * n_kv. */
-#define QSA_ATTEND_CHUNK 32
+/* The same lists in two rows, for a device and few rows: a row's keys are shared out among groups of QSA_SPAN, so that the choice takes as long in a context of
+ * 262,144 as in one of 4,096. The 31 bits of a key (scores are >= 0) are three digits of 11, 10 and 10 bits, and the cut, the key of rank `budget`, is found
+ * digit by digit: qsa_score_few counts the keys by their first one, qsa_count those that share the cut's first digit by their second, and
+ * qsa_take the few that share both by their third. Integer counts: the same list whatever the order of groups. Items: n_row * n_span, the rows outermost. */
+#define QSA_SPAN 1024
+#define QSA_FIRST 2048
+#define QSA_SECOND 1024
+#define QSA_FIRST_SHIFT 20u
+#define QSA_SECOND_SHIFT 10u
+#define QSA_COUNTS (QSA_FIRST + QSA_SECOND) /* counters of a row: by first digit, by second digit */
+#define QSA_SPAN_COUNTS (QSA_SECOND + 1)
+struct qsa_span_args {
+    gpu_addr block, step;
+    gpu_addr scores; /* [n_row, cap_blocks] f32 */
+    gpu_addr list;   /* [n_row, 1 + budget] u32 */
+    gpu_addr count;  /* [n_row, QSA_COUNTS] u32: keys by their first digit; keys that share the cut's first digit by their second */
+    gpu_addr cut;    /* [n_row, 2] u32: first digit of the cut, and its rank among the keys that share it */
+    gpu_addr span;   /* [n_row, n_span, QSA_SPAN_COUNTS] u32: keys of a span whose leading digits are at least (first of the cut, i); the last: those above */
+    uint32_t n_row, n_span; /* ceil(cap_blocks / QSA_SPAN) */
+};
+
+/* Attention over the chosen blocks and the open one, output gate. Items: n_tok * n_kv. */
 struct qsa_attend_args {
     gpu_addr block, step;
     gpu_addr qg;   /* as above */

@@ -31,30 +31,52 @@ static void score(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
     }
 }
 
-/* One tile of the cache as f32: K as it lies, V with the token index outermost, [4][dim]. */
-static const float *k_tile(const struct qsa_block *b, uint32_t j, uint32_t block, float *buf)
+/* Values of a Q8_0 tile times their scales */
+static void q8_tile(const uint8_t *tile, uint32_t dim, bool is_v, float *out)
 {
-    size_t at = ((size_t)j * b->cap_blocks + block) * QSA_BLOCK * b->dim;
-    if (b->kv_f32)
-        return AT(const float, b->k) + at;
-    v_from_half(buf, AT(const uint16_t, b->k) + at, QSA_BLOCK * b->dim);
+    const int8_t *value = (const int8_t *)tile;
+    float scale[QSA_BLOCK];
+    for (uint32_t g = 0; g * QSA_Q8_GROUP < dim; g++) {
+        uint32_t d0 = g * QSA_Q8_GROUP, d1 = MIN(dim, d0 + QSA_Q8_GROUP);
+        uint16_t half[QSA_BLOCK];
+        memcpy(half, tile + QSA_BLOCK * (size_t)dim + sizeof half * g, sizeof half);
+        v_from_half(scale, half, QSA_BLOCK);
+        if (is_v) {
+            for (uint32_t i = d0 * QSA_BLOCK; i < d1 * QSA_BLOCK; i++)
+                out[i] = (float)value[i] * scale[i % QSA_BLOCK];
+            continue;
+        }
+        for (uint32_t p = d0 / 8; p < d1 / 8; p++)
+            for (uint32_t t = 0; t < QSA_BLOCK; t++)
+                for (uint32_t i = 0; i < 8; i++)
+                    out[(p * QSA_BLOCK + t) * 8 + i] = (float)value[(p * QSA_BLOCK + t) * 8 + i] * scale[t];
+    }
+}
+
+/* One tile of the cache as f32, as it lies */
+static const float *tile_f32(const struct qsa_block *b, gpu_addr cache, uint32_t j, uint32_t block, bool is_v, float *buf)
+{
+    const uint8_t *tile = AT(const uint8_t, cache) + ((size_t)j * b->cap_blocks + block) * qsa_tile_bytes(b->dim, b->kv_type);
+    if (b->kv_type == QSA_KV_F32)
+        return (const float *)(const void *)tile;
+    if (b->kv_type == QSA_KV_F16)
+        v_from_half(buf, (const uint16_t *)(const void *)tile, QSA_BLOCK * b->dim);
+    else
+        q8_tile(tile, b->dim, is_v, buf);
     return buf;
 }
-static void v_tile(const struct qsa_block *b, uint32_t j, uint32_t block, float *buf)
+
+/* V with the token outermost, [4][dim] */
+static void turn_v(const float *v, uint32_t dim, float *out)
 {
-    size_t at = ((size_t)j * b->cap_blocks + block) * QSA_BLOCK * b->dim;
-    float raw[64];
-    for (uint32_t d0 = 0; d0 < b->dim; d0 += 16) {
-        uint32_t nd = MIN(16u, b->dim - d0);
-        const float *src = raw;
-        if (b->kv_f32)
-            src = AT(const float, b->v) + at + (size_t)d0 * QSA_BLOCK;
-        else
-            v_from_half(raw, AT(const uint16_t, b->v) + at + (size_t)d0 * QSA_BLOCK, nd * QSA_BLOCK);
-        for (uint32_t d = 0; d < nd; d++)
-            for (uint32_t t = 0; t < QSA_BLOCK; t++)
-                buf[(size_t)t * b->dim + d0 + d] = src[d * QSA_BLOCK + t];
-    }
+    uint32_t d0 = 0;
+    for (; d0 + 16 <= dim; d0 += 16)
+        for (uint32_t t = 0; t < QSA_BLOCK; t++)
+            for (uint32_t d = 0; d < 16; d++)
+                out[(size_t)t * dim + d0 + d] = v[(d0 + d) * QSA_BLOCK + t];
+    for (; d0 < dim; d0++)
+        for (uint32_t t = 0; t < QSA_BLOCK; t++)
+            out[(size_t)t * dim + d0] = v[d0 * QSA_BLOCK + t];
 }
 
 /* s[t] = q . k_t for the four tokens of a tile. q2 holds every piece of 8 dims twice, so that one vector meets two tokens. */
@@ -75,71 +97,168 @@ static inline void tile_scores(const float *tile, const float *q2, uint32_t dim,
     }
 }
 
-/* Online softmax over the list, a chunk of blocks at a time; all heads that share this kv head go over a tile together. */
-static void attend(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+/* o += w[t] * v[t] for the first n tokens, ascending */
+static inline void add_values(float *o, const float *w, const float *v, uint32_t n, uint32_t dim)
 {
-    const struct qsa_attend_args *a = args;
-    const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    const struct gpu_step *step = AT(const struct gpu_step, a->step);
-    uint32_t G = b->n_head / b->n_kv, dim = b->dim, pitch = QSA_ATTEND_CHUNK * QSA_BLOCK;
-    float scale = 1.0f / sqrtf((float)dim);
-    float *tile = scratch->f, *q2 = tile + QSA_BLOCK * dim, *s = q2 + 2 * (size_t)G * dim, *o = s + (size_t)G * pitch, *max = o + (size_t)G * dim,
-          *sum = max + G;
-    assert(scratch->n >= (size_t)(sum + G - scratch->f));
-    for (uint32_t item = first; item < first + n; item++) {
-        uint32_t t = item / b->n_kv, j = item % b->n_kv, pos = step->pos + t, nb = (pos + 1) / QSA_BLOCK;
-        const uint32_t *list = AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget);
-        bool all = !b->budget || nb <= b->budget;
-        uint32_t n_tail = pos + 1 - nb * QSA_BLOCK, n_block = (all ? nb : list[0]) + (n_tail > 0);
-        const float *qg = AT(const float, a->qg) + ((size_t)t * b->n_head + (size_t)j * G) * 2 * dim;
-        for (uint32_t h = 0; h < G; h++) {
-            for (uint32_t d = 0; d < dim; d++)
-                q2[2 * (size_t)h * dim + d / 8 * 16 + d % 8] = q2[2 * (size_t)h * dim + d / 8 * 16 + 8 + d % 8] = qg[2 * (size_t)h * dim + d];
-            max[h] = -INFINITY;
-            sum[h] = 0;
-        }
-        memset(o, 0, (size_t)G * dim * sizeof *o);
-        for (uint32_t i0 = 0; i0 < n_block; i0 += QSA_ATTEND_CHUNK) {
-            uint32_t ni = MIN((uint32_t)QSA_ATTEND_CHUNK, n_block - i0);
-            uint32_t n_key = ni * QSA_BLOCK - (i0 + ni == n_block && n_tail ? QSA_BLOCK - n_tail : 0); /* the open block comes last */
-#define BLOCK_OF(i) ((i) == n_block - 1 && n_tail ? nb : all ? (i) : list[1 + (i)])
-            for (uint32_t i = 0; i < ni; i++) {
-                const float *k = k_tile(b, j, BLOCK_OF(i0 + i), tile);
-                for (uint32_t h = 0; h < G; h++)
-                    tile_scores(k, q2 + 2 * (size_t)h * dim, dim, scale, s + (size_t)h * pitch + i * QSA_BLOCK);
-            }
-            for (uint32_t h = 0; h < G; h++) {
-                float *w = s + (size_t)h * pitch, m = max[h];
-                for (uint32_t i = 0; i < n_key; i++)
-                    m = w[i] > m ? w[i] : m;
-                float keep = expf(max[h] - m); /* 0 the first time */
-                max[h] = m;
-                sum[h] *= keep;
-                for (uint32_t i = 0; i < n_key; i++) {
-                    w[i] = expf(w[i] - m);
-                    sum[h] += w[i];
-                }
-                for (uint32_t i = n_key; i < ni * QSA_BLOCK; i++)
-                    w[i] = 0; /* tokens that do not exist yet */
-                for (uint32_t d = 0; d < dim; d++)
-                    o[(size_t)h * dim + d] *= keep;
-            }
-            for (uint32_t i = 0; i < ni; i++) {
-                uint32_t live = MIN((uint32_t)QSA_BLOCK, n_key - i * QSA_BLOCK);
-                v_tile(b, j, BLOCK_OF(i0 + i), tile);
-                for (uint32_t h = 0; h < G; h++)
-                    for (uint32_t u = 0; u < live; u++)
-                        v_axpy(o + (size_t)h * dim, s[(size_t)h * pitch + i * QSA_BLOCK + u], tile + (size_t)u * dim, dim);
-            }
-#undef BLOCK_OF
-        }
-        for (uint32_t h = 0; h < G; h++) {
-            const float *gate = qg + 2 * (size_t)h * dim + dim;
-            float *out = AT(float, a->out) + ((size_t)t * b->n_head + (size_t)j * G + h) * dim, inv = 1.0f / sum[h];
-            for (uint32_t d = 0; d < dim; d++)
-                out[d] = o[(size_t)h * dim + d] * inv / (1.0f + expf(-gate[d]));
-        }
+    if (n < QSA_BLOCK) {
+        for (uint32_t t = 0; t < n; t++)
+            v_axpy(o, w[t], v + (size_t)t * dim, dim);
+        return;
+    }
+    vf w0 = v_set(w[0]), w1 = v_set(w[1]), w2 = v_set(w[2]), w3 = v_set(w[3]);
+    uint32_t i = 0;
+    for (; i + VEC <= dim; i += VEC) {
+        vf x = v_load(o + i);
+        x += w0 * v_load(v + i);
+        x += w1 * v_load(v + dim + i);
+        x += w2 * v_load(v + 2 * (size_t)dim + i);
+        x += w3 * v_load(v + 3 * (size_t)dim + i);
+        v_store(o + i, x);
+    }
+    for (; i < dim; i++)
+        for (uint32_t t = 0; t < QSA_BLOCK; t++)
+            o[i] += w[t] * v[(size_t)t * dim + i];
+}
+
+/* A row on its way over its list: the complete blocks it chose, ascending, then the open one if that has tokens. For each head of the kv head:
+ * [2 * dim] q2, [dim] output, [4] weights, maximum, sum. */
+struct walker {
+    const uint32_t *id; /* NULL: all complete blocks */
+    uint32_t n_block, complete, n_open;
+    uint32_t at;        /* entries passed */
+    float *q2, *o, *w, *max, *sum;
+};
+
+enum { NO_BLOCK = UINT32_MAX };
+static inline uint32_t next_block(const struct walker *r)
+{
+    if (r->at < r->n_block)
+        return r->id ? r->id[r->at] : r->at;
+    return r->at == r->n_block && r->n_open ? r->complete : (uint32_t)NO_BLOCK;
+}
+
+/* The softmax of one head moves on by n keys, whose scores are w and become weights. The sums shrink only when the maximum rises. */
+static inline void weigh(float *w, uint32_t n, float *max, float *sum, float *o, uint32_t dim)
+{
+    float m = *max;
+    for (uint32_t t = 0; t < n; t++)
+        m = w[t] > m ? w[t] : m;
+    if (m > *max) {
+        float keep = expf(*max - m); /* 0 the first time */
+        *sum *= keep;
+        for (uint32_t d = 0; d < dim; d++)
+            o[d] *= keep;
+        *max = m;
+    }
+    for (uint32_t t = 0; t < n; t++) {
+        w[t] = expf(w[t] - m);
+        *sum += w[t];
     }
 }
 
-const gpu_row_fn ISA_NAME(qsa_fast)[QSA_K_COUNT] = { [K_qsa_score] = score, [K_qsa_score_few] = score, [K_qsa_attend] = attend };
+static void walker_start(struct walker *r, const struct qsa_attend_args *a, const struct qsa_block *b, uint32_t t, uint32_t j, float *memory)
+{
+    uint32_t G = b->n_head / b->n_kv, dim = b->dim, n_key = AT(const struct gpu_step, a->step)->pos + t + 1;
+    const uint32_t *list = AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget);
+    const float *qg = AT(const float, a->qg) + ((size_t)t * b->n_head + (size_t)j * G) * 2 * dim;
+    *r = (struct walker){ .complete = n_key / QSA_BLOCK, .n_open = n_key % QSA_BLOCK, .q2 = memory, .o = memory + 2 * (size_t)G * dim };
+    bool all = !b->budget || r->complete <= b->budget;
+    r->id = all ? NULL : list + 1;
+    r->n_block = all ? r->complete : list[0];
+    r->w = r->o + (size_t)G * dim, r->max = r->w + (size_t)G * QSA_BLOCK, r->sum = r->max + G;
+    for (uint32_t h = 0; h < G; h++) {
+        float *q2 = r->q2 + 2 * (size_t)h * dim;
+        for (uint32_t d = 0; d < dim; d++)
+            q2[d / 8 * 16 + d % 8] = q2[d / 8 * 16 + 8 + d % 8] = qg[2 * (size_t)h * dim + d];
+        r->max[h] = -INFINITY;
+        r->sum[h] = 0;
+    }
+    memset(r->o, 0, (size_t)G * dim * sizeof *r->o);
+}
+
+static void walker_end(const struct walker *r, const struct qsa_attend_args *a, const struct qsa_block *b, uint32_t t, uint32_t j)
+{
+    uint32_t G = b->n_head / b->n_kv, dim = b->dim;
+    for (uint32_t h = 0; h < G; h++) {
+        size_t head = (size_t)t * b->n_head + (size_t)j * G + h;
+        const float *gate = AT(const float, a->qg) + head * 2 * dim + dim;
+        float *out = AT(float, a->out) + head * dim, inv = 1.0f / r->sum[h];
+        for (uint32_t d = 0; d < dim; d++)
+            out[d] = r->o[(size_t)h * dim + d] * inv / (1.0f + expf(-gate[d]));
+    }
+}
+
+/* Rows t0 .. t0 + n_row - 1 and the heads of one kv head go over the blocks together: over the union of their lists or, masked, over every block.
+ * The form never shows in a row: it meets the blocks it chose in ascending order, and what it did not choose adds nothing. */
+static void attend_rows(const struct qsa_attend_args *a, uint32_t t0, uint32_t n_row, uint32_t j, bool masked, struct cpu_scratch *scratch)
+{
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    uint32_t G = b->n_head / b->n_kv, dim = b->dim;
+    float scale = 1.0f / sqrtf((float)dim), *k_buf = scratch->f, *v_buf = k_buf + QSA_BLOCK * dim, *memory = v_buf + QSA_BLOCK * dim;
+    size_t each = (size_t)G * (3 * (size_t)dim + QSA_BLOCK + 2);
+    struct walker row[QSA_UNION_ROWS];
+    uint32_t n_seen = (AT(const struct gpu_step, a->step)->pos + t0 + QSA_BLOCK) / QSA_BLOCK; /* blocks of row t0, the open one included */
+    assert(scratch->n >= 2 * QSA_BLOCK * (size_t)dim + n_row * each);
+    for (uint32_t r = 0; r < n_row; r++)
+        walker_start(&row[r], a, b, t0 + r, j, memory + r * each);
+    for (uint32_t block = 0;; block++) {
+        uint32_t live[QSA_UNION_ROWS], next = NO_BLOCK;
+        for (uint32_t r = 0; r < n_row; r++)
+            next = MIN(next, next_block(&row[r]));
+        if (masked ? block == n_seen : next == NO_BLOCK)
+            break;
+        block = masked ? block : next;
+        const float *k = tile_f32(b, b->k, j, block, false, k_buf);
+        for (uint32_t r = 0; r < n_row; r++) {
+            struct walker *w = &row[r];
+            bool chosen = next_block(w) == block;
+            live[r] = chosen && block == w->complete ? w->n_open : chosen || masked ? QSA_BLOCK : 0;
+            for (uint32_t h = 0; h < G && live[r]; h++) {
+                float *s = w->w + h * QSA_BLOCK;
+                tile_scores(k, w->q2 + 2 * (size_t)h * dim, dim, scale, s);
+                if (chosen)
+                    weigh(s, live[r], &w->max[h], &w->sum[h], w->o + (size_t)h * dim, dim);
+                else
+                    memset(s, 0, QSA_BLOCK * sizeof *s);
+            }
+            w->at += chosen;
+        }
+        turn_v(tile_f32(b, b->v, j, block, true, k_buf), dim, v_buf);
+        for (uint32_t r = 0; r < n_row; r++)
+            for (uint32_t h = 0; h < G && live[r]; h++)
+                add_values(row[r].o + (size_t)h * dim, row[r].w + h * QSA_BLOCK, v_buf, live[r], dim);
+    }
+    for (uint32_t r = 0; r < n_row; r++)
+        walker_end(&row[r], a, b, t0 + r, j);
+}
+
+static void attend(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_attend_args *a = args;
+    uint32_t n_kv = AT(const struct qsa_block, a->block)->n_kv;
+    for (uint32_t item = first; item < first + n; item++)
+        attend_rows(a, item / n_kv, 1, item % n_kv, false, scratch);
+}
+
+static void attend_masked(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_attend_args *a = args;
+    uint32_t n_kv = AT(const struct qsa_block, a->block)->n_kv;
+    for (uint32_t item = first; item < first + n; item++)
+        attend_rows(a, item / n_kv, 1, item % n_kv, true, scratch);
+}
+
+static void attend_union(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_attend_args *a = args;
+    uint32_t n_kv = AT(const struct qsa_block, a->block)->n_kv, n_tok = AT(const struct gpu_step, a->step)->n_tok;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t t0 = item / n_kv * QSA_UNION_ROWS;
+        attend_rows(a, t0, MIN((uint32_t)QSA_UNION_ROWS, n_tok - t0), item % n_kv, false, scratch);
+    }
+}
+
+const gpu_row_fn ISA_NAME(qsa_fast)[QSA_K_COUNT] = {
+    [K_qsa_score] = score,    [K_qsa_attend] = attend,
+    [K_qsa_attend_masked] = attend_masked, [K_qsa_attend_union] = attend_union,
+};

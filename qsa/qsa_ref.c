@@ -33,27 +33,106 @@ static const float *rope_row(const struct gpu_step *step, uint32_t rope_dim, uin
     return AT(const float, step->rope) + (size_t)(pos + 3 - step->pos) * rope_dim;
 }
 
-static void cache_put(const struct qsa_block *b, gpu_addr cache, size_t at, float x)
+/* Where element (token t, dim d) of kv head j lies: qsa_k_at or qsa_v_at */
+typedef size_t (*place_fn)(const struct qsa_block *b, uint32_t j, size_t t, uint32_t d);
+
+/* Q8_0: value and scale of an element that lies at `at` */
+static int8_t *q8_value(const struct qsa_block *b, gpu_addr cache, size_t at)
 {
-    if (b->kv_f32)
-        AT(float, cache)[at] = x;
-    else
-        AT(uint16_t, cache)[at] = f32_to_f16(x);
+    size_t n = QSA_BLOCK * (size_t)b->dim;
+    return AT(int8_t, cache) + at / n * qsa_tile_bytes(b->dim, QSA_KV_Q8_0) + at % n;
+}
+static uint16_t *q8_scale(const struct qsa_block *b, gpu_addr cache, size_t at, size_t t, uint32_t d)
+{
+    size_t n = QSA_BLOCK * (size_t)b->dim, scale = (size_t)(d / QSA_Q8_GROUP) * QSA_BLOCK + t % QSA_BLOCK;
+    return AT(uint16_t, cache + at / n * qsa_tile_bytes(b->dim, QSA_KV_Q8_0) + n) + scale;
 }
 
-static float cache_get(const struct qsa_block *b, gpu_addr cache, size_t at)
+/* One group of a token: 127 is its largest value. What is no number has no scale either, so that it is seen. */
+static void q8_put(const struct qsa_block *b, gpu_addr cache, place_fn at, uint32_t j, size_t t, uint32_t d0, const float *x)
 {
-    return b->kv_f32 ? AT(const float, cache)[at] : f16_to_f32(AT(const uint16_t, cache)[at]);
+    uint32_t n = MIN((uint32_t)QSA_Q8_GROUP, b->dim - d0);
+    float most = 0, scale;
+    for (uint32_t i = 0; i < n; i++)
+        most = fabsf(x[d0 + i]) > most ? fabsf(x[d0 + i]) : most;
+    for (uint32_t i = 0; i < n; i++)
+        most = isfinite(x[d0 + i]) ? most : NAN;
+    uint16_t half = f32_to_f16(most / 127);
+    scale = f16_to_f32(half);
+    *q8_scale(b, cache, at(b, j, t, d0), t, d0) = half;
+    for (uint32_t i = 0; i < n; i++) {
+        float q = scale > 0 ? roundf(x[d0 + i] / scale) : 0;
+        *q8_value(b, cache, at(b, j, t, d0 + i)) = (int8_t)(q > 127 ? 127 : q < -127 ? -127 : q);
+    }
 }
 
-/* Spec 4.1, 4.4 first half */
+/* One token of one kv head into its tile */
+static void cache_put(const struct qsa_block *b, gpu_addr cache, place_fn at, uint32_t j, size_t t, const float *x)
+{
+    for (uint32_t d = 0; d < b->dim; d++)
+        switch (b->kv_type) {
+        case QSA_KV_F32: AT(float, cache)[at(b, j, t, d)] = x[d]; break;
+        case QSA_KV_F16: AT(uint16_t, cache)[at(b, j, t, d)] = f32_to_f16(x[d]); break;
+        default:
+            if (d % QSA_Q8_GROUP == 0)
+                q8_put(b, cache, at, j, t, d, x);
+        }
+}
+
+static float cache_get(const struct qsa_block *b, gpu_addr cache, place_fn place, uint32_t j, size_t t, uint32_t d)
+{
+    size_t at = place(b, j, t, d);
+    if (b->kv_type == QSA_KV_Q8_0)
+        return (float)*q8_value(b, cache, at) * f16_to_f32(*q8_scale(b, cache, at, t, d));
+    return b->kv_type == QSA_KV_F32 ? AT(const float, cache)[at] : f16_to_f32(AT(const uint16_t, cache)[at]);
+}
+
+/* Spec 4.4: pool -> norm -> rope at the block's first token, whose table row `turn` is */
+static void pool_key(const struct qsa_block *b, const float *const key[QSA_BLOCK], const float *turn, float *out)
+{
+    for (uint32_t i = 0; i < b->idx_dim; i++) {
+        float sum = 0;
+        for (uint32_t t = 0; t < QSA_BLOCK; t++)
+            sum += key[t][i];
+        out[i] = sum / QSA_BLOCK;
+    }
+    rms_norm(out, b->idx_dim, AT(const float, b->ik_norm), b->eps);
+    rope(out, b->rope_dim, turn);
+}
+
+/* A block that straddles the start of the step finds its first keys in the window;
+ * it can only be block pos / 4, which is the first, so that one may move the window when it is done. */
+static void pool_blocks(const struct qsa_prep_args *a, uint32_t first, uint32_t n)
+{
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    const float *ik = AT(const float, a->ik);
+    float *win = AT(float, b->window);
+    uint32_t N = b->idx_dim, end = step->pos + step->n_tok;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t block = step->pos / QSA_BLOCK + item;
+        if (block < end / QSA_BLOCK) {
+            const float *key[QSA_BLOCK];
+            for (uint32_t k = 0, t = block * QSA_BLOCK; k < QSA_BLOCK; k++, t++)
+                key[k] = t >= step->pos ? ik + (size_t)(t - step->pos) * N : win + (size_t)(t + 3 - step->pos) * N;
+            pool_key(b, key, rope_row(step, b->rope_dim, block * QSA_BLOCK), AT(float, b->pooled) + (size_t)block * N);
+        }
+        for (uint32_t k = 0; item == 0 && k < 3; k++) /* row k becomes the key of token end - 3 + k */
+            memmove(win + (size_t)k * N, step->n_tok + k >= 3 ? ik + (size_t)(step->n_tok + k - 3) * N : win + (size_t)(step->n_tok + k) * N,
+                    N * sizeof *win);
+    }
+}
+
+/* Spec 4.1, 4.4: rows, then the blocks that they complete */
 void qsa_prep_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_prep_args *a = args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
     const struct gpu_step *step = AT(const struct gpu_step, a->step);
     (void)scratch;
-    for (uint32_t t = first; t < first + n; t++) {
+    if (first + n > step->n_tok)
+        pool_blocks(a, MAX(first, step->n_tok) - step->n_tok, first + n - MAX(first, step->n_tok));
+    for (uint32_t t = first; t < MIN(first + n, step->n_tok); t++) {
         uint32_t pos = step->pos + t;
         const float *table = rope_row(step, b->rope_dim, pos);
         for (uint32_t h = 0; h < b->n_head; h++) {
@@ -66,11 +145,11 @@ void qsa_prep_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
             const float *v = AT(const float, a->v) + ((size_t)t * b->n_kv + j) * b->dim;
             rms_norm(k, b->dim, AT(const float, b->k_norm), b->eps);
             rope(k, b->rope_dim, table);
-            for (uint32_t d = 0; d < b->dim; d++) {
-                cache_put(b, b->k, qsa_k_at(b, j, pos, d), k[d]);
-                cache_put(b, b->v, qsa_v_at(b, j, pos, d), v[d]);
-            }
+            cache_put(b, b->k, qsa_k_at, j, pos, k);
+            cache_put(b, b->v, qsa_v_at, j, pos, v);
         }
+        if (a->count)
+            memset(AT(uint32_t, a->count) + (size_t)t * QSA_COUNTS, 0, QSA_COUNTS * sizeof(uint32_t));
         for (uint32_t h = 0; b->budget && h < b->idx_head; h++) {
             float *iq = AT(float, a->iq) + ((size_t)t * b->idx_head + h) * b->idx_dim;
             rms_norm(iq, b->idx_dim, AT(const float, b->iq_norm), b->eps);
@@ -79,34 +158,43 @@ void qsa_prep_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
     }
 }
 
-/* Spec 4.4: pool -> norm -> rope at the block's first token. A block that straddles the start of the step finds its first keys in the window;
- * it can only be block pos / 4, which is item 0, so item 0 may move the window when it is done. */
-void qsa_pool_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+void qsa_keep_raw_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
-    const struct qsa_pool_args *a = args;
+    const struct qsa_raw_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    size_t pos = AT(const struct gpu_step, a->step)->pos, N = b->idx_dim;
+    (void)scratch;
+    memcpy(AT(float, a->raw) + (pos + first) * N, AT(const float, a->ik) + first * N, n * N * sizeof(float));
+}
+
+void qsa_repool_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_raw_args *a = args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
     const struct gpu_step *step = AT(const struct gpu_step, a->step);
-    const float *ik = AT(const float, a->ik);
-    float *win = AT(float, b->window);
-    uint32_t N = b->idx_dim, end = step->pos + step->n_tok;
+    const float *inv_freq = AT(const float, a->inv_freq);
+    uint32_t end = MIN(first + n, (step->pos + step->n_tok) / QSA_BLOCK);
     (void)scratch;
-    for (uint32_t item = first; item < first + n; item++) {
-        uint32_t block = step->pos / QSA_BLOCK + item;
-        if (block < end / QSA_BLOCK) {
-            float *pk = AT(float, b->pooled) + (size_t)block * N;
-            for (uint32_t i = 0; i < N; i++) {
-                float sum = 0;
-                for (uint32_t t = block * QSA_BLOCK; t < (block + 1) * QSA_BLOCK; t++)
-                    sum += t >= step->pos ? ik[(size_t)(t - step->pos) * N + i] : win[(size_t)(t + 3 - step->pos) * N + i];
-                pk[i] = sum / QSA_BLOCK;
-            }
-            rms_norm(pk, N, AT(const float, b->ik_norm), b->eps);
-            rope(pk, b->rope_dim, rope_row(step, b->rope_dim, block * QSA_BLOCK));
+    for (uint32_t block = first; block < end; block++) {
+        const float *key[QSA_BLOCK];
+        float turn[QSA_ROPE_MAX];
+        for (uint32_t k = 0; k < QSA_BLOCK; k++)
+            key[k] = AT(const float, a->raw) + ((size_t)block * QSA_BLOCK + k) * b->idx_dim;
+        for (uint32_t i = 0; i < b->rope_dim / 2; i++) { /* as the table of a step has it */
+            float angle = (float)(block * QSA_BLOCK) * inv_freq[i];
+            turn[2 * i] = cosf(angle);
+            turn[2 * i + 1] = sinf(angle);
         }
-        for (uint32_t k = 0; item == 0 && k < 3; k++) /* row k becomes the key of token end - 3 + k */
-            memmove(win + (size_t)k * N, step->n_tok + k >= 3 ? ik + (size_t)(step->n_tok + k - 3) * N : win + (size_t)(step->n_tok + k) * N,
-                    N * sizeof *win);
+        pool_key(b, key, turn, AT(float, b->pooled) + (size_t)block * b->idx_dim);
     }
+}
+
+/* The bits of a float that is >= 0 order like the float. */
+static uint32_t key_of(float score)
+{
+    uint32_t key;
+    memcpy(&key, &score, sizeof key);
+    return key;
 }
 
 /* Spec 4.4: sum over heads of relu(iq . pk). The factor 1/sqrt(idx_dim) changes no choice and is left out. */
@@ -135,13 +223,16 @@ void qsa_score_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
             uint32_t nb = (step->pos + a->row0 + r + 1) / QSA_BLOCK;
             const float *iq = AT(const float, a->iq) + (size_t)(a->row0 + r) * b->idx_head * b->idx_dim;
             float *score = AT(float, a->scores) + (size_t)r * b->cap_blocks;
-            for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++)
+            for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++) {
                 score[blk] = block_score(b, iq, AT(const float, b->pooled) + (size_t)blk * b->idx_dim);
+                if (a->count)
+                    AT(uint32_t, a->count)[(size_t)r * QSA_COUNTS + (key_of(score[blk]) >> QSA_FIRST_SHIFT)]++;
+            }
         }
     }
 }
 
-/* The bits of a float that is >= 0 order like the float. Four radix passes find the key of rank `budget`; a last sweep collects in index order. */
+/* Four radix passes over the keys find the key of rank `budget`; a last sweep collects in index order. */
 uint32_t qsa_top_blocks(const float *scores, uint32_t n, uint32_t budget, uint32_t *out)
 {
     uint32_t n_out = 0;
@@ -154,8 +245,7 @@ uint32_t qsa_top_blocks(const float *scores, uint32_t n, uint32_t budget, uint32
     for (int shift = 24; shift >= 0; shift -= 8) {
         uint32_t count[256] = { 0 }, digit = 255;
         for (uint32_t i = 0; i < n; i++) {
-            uint32_t key;
-            memcpy(&key, &scores[i], sizeof key);
+            uint32_t key = key_of(scores[i]);
             if ((key & mask) == cut)
                 count[key >> shift & 255]++;
         }
@@ -165,8 +255,7 @@ uint32_t qsa_top_blocks(const float *scores, uint32_t n, uint32_t budget, uint32
         mask |= 255u << shift;
     }
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t key;
-        memcpy(&key, &scores[i], sizeof key);
+        uint32_t key = key_of(scores[i]);
         if (key > cut || (key == cut && rank && rank--))
             out[n_out++] = i;
     }
@@ -184,6 +273,56 @@ void qsa_select_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scr
         uint32_t *list = AT(uint32_t, a->list) + (size_t)(a->row0 + r) * (1 + (size_t)b->budget);
         list[0] = nb <= b->budget ? QSA_ALL
                                   : qsa_top_blocks(AT(const float, a->scores) + (size_t)r * b->cap_blocks, nb, b->budget, list + 1);
+    }
+}
+
+/* The digit of n that holds the key of *rank, counted from the top; *rank is then that among the keys with this digit. */
+static uint32_t digit_of_rank(const uint32_t *count, uint32_t n, uint32_t *rank)
+{
+    uint32_t digit = n - 1;
+    for (; count[digit] < *rank; digit--)
+        *rank -= count[digit];
+    return digit;
+}
+
+/* Not for several threads: spans of a row add to the same counters. */
+void qsa_count_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_span_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t r = item / a->n_span, from = item % a->n_span * QSA_SPAN, nb = (AT(const struct gpu_step, a->step)->pos + r + 1) / QSA_BLOCK;
+        uint32_t *count = AT(uint32_t, a->count) + (size_t)r * QSA_COUNTS, *cut = AT(uint32_t, a->cut) + 2 * r;
+        uint32_t *span = AT(uint32_t, a->span) + (size_t)item * QSA_SPAN_COUNTS, rank = b->budget;
+        const float *score = AT(const float, a->scores) + (size_t)r * b->cap_blocks;
+        if (nb <= b->budget || from >= nb)
+            continue;
+        uint32_t digit = digit_of_rank(count, QSA_FIRST, &rank);
+        if (from == 0)
+            cut[0] = digit, cut[1] = rank;
+        memset(span, 0, QSA_SPAN_COUNTS * sizeof *span);
+        for (uint32_t i = from; i < MIN(from + QSA_SPAN, nb); i++) {
+            uint32_t key = key_of(score[i]), second = key >> QSA_SECOND_SHIFT & (QSA_SECOND - 1);
+            if (key >> QSA_FIRST_SHIFT > digit)
+                span[QSA_SECOND]++;
+            if (key >> QSA_FIRST_SHIFT == digit)
+                span[second]++, count[QSA_FIRST + second]++;
+        }
+        for (uint32_t i = QSA_SECOND; i-- > 0;)
+            span[i] += span[i + 1];
+    }
+}
+
+/* The first span of a row writes its whole list. */
+void qsa_take_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_span_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    for (uint32_t item = first; item < first + n; item++) {
+        struct qsa_select_args all = { .block = a->block, .step = a->step, .scores = a->scores, .list = a->list, .n_row = a->n_row };
+        if (item % a->n_span == 0 && b->budget)
+            qsa_select_ref(&all, item / a->n_span, 1, scratch);
     }
 }
 
@@ -219,7 +358,7 @@ static void softmax_keys(const struct qsa_block *b, const struct chosen *set, ui
             size_t p = chosen_pos(set, i);
             double s = 0;
             for (uint32_t d = 0; d < b->dim; d++)
-                s += (double)q[d] * (double)cache_get(b, b->k, qsa_k_at(b, j, p, d));
+                s += (double)q[d] * (double)cache_get(b, b->k, qsa_k_at, j, p, d);
             s *= (double)scale;
             if (sweep == 0) {
                 *max = s > *max ? s : *max;
@@ -228,7 +367,7 @@ static void softmax_keys(const struct qsa_block *b, const struct chosen *set, ui
             double w = exp(s - *max);
             *sum += w;
             for (uint32_t d = 0; d < b->dim; d++)
-                o[d] += (float)w * cache_get(b, b->v, qsa_v_at(b, j, p, d));
+                o[d] += (float)w * cache_get(b, b->v, qsa_v_at, j, p, d);
         }
 }
 static void gate_output(float *o, float sum, const float *gate, uint32_t dim)
@@ -256,6 +395,20 @@ void qsa_attend_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scr
             gate_output(out, (float)sum, q + b->dim, b->dim);
         }
     }
+}
+
+/* What was not chosen has weight 0. */
+void qsa_attend_masked_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch) { qsa_attend_ref(args, first, n, scratch); }
+
+/* The union is a matter of how often a block is read: each row is what it is alone. */
+void qsa_attend_union_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_attend_args *a = args;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    uint32_t n_tok = AT(const struct gpu_step, a->step)->n_tok;
+    for (uint32_t item = first; item < first + n; item++)
+        for (uint32_t t = item / b->n_kv * QSA_UNION_ROWS, k = 0; k < QSA_UNION_ROWS && t < n_tok; k++, t++)
+            qsa_attend_ref(args, t * b->n_kv + item % b->n_kv, 1, scratch);
 }
 
 /* How many parts a row has: at least one, since some key always exists. */

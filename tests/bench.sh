@@ -80,6 +80,28 @@ valid "$dir/out" || bad 'abba against its schema'
 run bench -q -p 16 -n 0 -r 1 --abba '-t 1'
 want 'abba, table' 0 '\| +pp16 A \|' '\| +pp16 B \|' '^pp16: with -t 1 [0-9.]+ times as fast, 95 % of draws within [0-9.]+ and [0-9.]+, 1 rounds'
 
+# --- a depth written instead of evaluated; switches of attention and index ---
+run bench -q --backend cpu -p 8 -n 4 -d 4000 -r 2 --fill random -s 7 -ctk q8_0 --no-gather --no-pooled-cache --no-union -o json
+want 'fill' 0
+holds 'fill' 'all(.[0][]; .fill == "random" and .seed == "7" and .type_k == "q8_0" and .no_gather and .no_pooled_cache and .no_union and .pooled_max_tokens == 0)'
+holds 'fill, its tests' '[.[0][].test] == ["pp8 @ d4000 random", "tg4 @ d4000 random"]'
+checks=$((checks + 1))
+valid "$dir/out" || bad 'fill against its schema'
+jq '[.[] | .stddev_ts = .avg_ts * 100]' "$dir/out" >"$dir/filled.json"
+run bench -q --check "$dir/filled.json"
+want 'check of a fill' 0 '^pp8 @ d4000 random +recorded .* repeats$' '^tg4 @ d4000 random +recorded .* repeats$'
+jq '[.[] | .fill = "random" | .seed = "x"]' "$dir/filled.json" >"$dir/seed.json"
+run bench -q --check "$dir/seed.json"
+want 'check of a seed that is none' 1 'result 1 lacks fields or has others'
+run bench -q --backend cpu -p 64 -n 0 -r 1 -d 600 --fill random --abba '--no-union --pooled-max-tokens 32'
+want 'abba of switches' 0 '\| pp64 @ d600 random A \|' '\| pp64 @ d600 random B \|'
+run bench -q --backend cpu -p 64 -n 0 -d 600 -r 1 --profile --abba '--no-union'
+want 'abba of attention' 0 'with --no-union [0-9.]+ times as fast'
+run bench -q --backend cpu -p 0 -n 2 --sweep 100:900:400 --fill random -r 1 -o jsonl
+holds 'fill in a sweep' '[.[].test] == ["tg2 @ d100 random", "tg2 @ d500 random", "tg2 @ d900 random"]'
+run info -q --ledger --backend cpu --json -d 4000 --no-gather --no-pooled-cache
+holds 'ledger of switches' '.[0] | [.decode, .prefill | [.rows[].row]] | all(.[]; index("qsa_attend_masked") and index("qsa_repool") and index("qsa_keep_raw"))'
+
 # --- cold and warm: a model with a file ---
 cp tests/models/tiny-man.gguf "$dir/model.gguf"
 sync "$dir/model.gguf"

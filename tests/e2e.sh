@@ -79,6 +79,12 @@ refuse 'argument of info' 2 "info: does not take the argument 'x.gguf'" info x.g
 refuse 'eval of nothing' 2 'eval: expected one of' eval
 refuse 'both directions' 2 'tokenize: --ids and --text' tokenize --ids --text "$page"
 refuse 'list' 2 "-p: '12,x' is not a list" bench -p 12,x
+refuse 'fill with what' 2 "--fill: found 'zeros', expected prompt or random" bench --fill zeros
+refuse 'no batch' 2 '--pooled-max-tokens: found 0, expected 1\.\.65536' --pooled-max-tokens 0 "$page"
+refuse 'precise with q8_0' 2 '--precise: keeps K and V in f32, found q8_0' --precise -ctk q8_0 "$page"
+refuse 'short needle' 2 "--needle: found 100, expected at least 128" eval --needle 100
+refuse 'two questions' 2 'eval: expected one of' eval --needle 200 --golden tests/golden/q.en48.gold
+refuse 'state of a batch' 2 '--save-state: not an option of batch' batch -o "$dir/out" --save-state f "$page"
 refuse 'range' 2 "-p: '12-8' is not a list" bench -p 12-8
 refuse 'range that stands still' 2 "-p: '8-12\\+0' is not a list" bench -p 8-12+0
 refuse 'range from nothing' 2 "-p: '0-12\\*2' is not a list" bench -p '0-12*2'
@@ -117,28 +123,19 @@ while read -r words; do
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
---save-state f
 --draft 4
 --draft auto
 --draft=2
 --draft-dense
 -md draft.gguf
 --model-draft draft.gguf
---kv q8_0
--ctk q8_0
--ctv q8_0
 --load copy
 -lm none
---no-pooled-cache
---pooled-max-tokens 32
---no-gather
 --no-block-topk
---no-union
 --no-fuse
 batch --profile
 --reasoning-budget 0
 bench --kernels
-eval --needle 4096
 bench -o sql
 bench --draft 3
 LATER
@@ -461,6 +458,23 @@ jq -e '.avg_ts > 0 and .stddev_ts >= 0 and .avg_ns > 0 and has("build_commit") a
 run bench -q -p 16 -n 4 -d 8 -r 1
 expect 'bench table' 0 '\| +pp16 @ d8 \| +[0-9.]+ ± 0.00 \|' ''
 stream out '\| +tg4 @ d8 \|'
+
+for kv in f16 q8_0; do
+    run bench -q -p 0 -n 2 -d 5000 --fill random -s 3 --kv $kv -r 1 -o jsonl
+    expect "bench, filled, $kv" 0 '*' ''
+    jq -e --arg kv $kv '.n_depth == 5000 and .fill == "random" and .type_k == $kv and .avg_ts > 0' "$dir/out" >/dev/null || bad "filled: $(cat "$dir/out")"
+done
+run bench -q -p 0 -n 2 -d 300 --fill random -r 1
+expect 'bench table, filled' 0 '\| +tg2 @ d300 random \|' ''
+run eval -q --needle 128,200 --json
+expect 'needle' 0 '*' ''
+[ "$(jq -sc 'map([.needle, .asked, .found >= 8, .mean_prompt_tokens <= .needle])' "$dir/out")" = '[[128,16,true,true],[200,16,true,true]]' ] || bad "needle: $(cat "$dir/out")"
+mv "$dir/out" "$dir/needle"
+run eval -q --needle 200 --json
+[ "$(cat "$dir/out")" = "$(tail -1 "$dir/needle")" ] || bad 'needle: a length depends on the others'
+run eval -q --needle 200 --json LICENSE
+[ "$(cat "$dir/out")" != "$(tail -1 "$dir/needle")" ] || bad 'needle: the file is not used'
+refuse 'needle of nothing' 2 '/dev/null: empty, expected text' eval -q --needle 200 /dev/null
 
 # --- devices, kernels ---
 run info --kernels

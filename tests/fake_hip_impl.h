@@ -14,7 +14,7 @@ enum { SUCCESS, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, BAD_DEVICE = 101, B
 void die(const char *entry, const char *what);
 /* Counts a call; an error that was planted for it, or SUCCESS. */
 int enter(const char *entry);
-extern int entered; /* the device that was set; -1: none */
+extern _Thread_local int entered; /* the device that this thread has set; -1: none */
 #define API(name, ...)                                                                        \
     int hip##name(__VA_ARGS__);                                                               \
     int hip##name(__VA_ARGS__)
@@ -29,7 +29,7 @@ extern int entered; /* the device that was set; -1: none */
     do {                                                                                      \
         ENTER(name);                                                                          \
         if (entered < 0)                                                                      \
-            die("hip" #name, "no device was set");                                            \
+            die("hip" #name, "no device was set in this thread");                                            \
     } while (0)
 
 /* ---- things ---- */

@@ -27,12 +27,13 @@ static void matmul_case(struct row_case *c, uint32_t n_out, uint32_t n_tok, uint
     float *y = case_f32(c, "y", BUF_OUT, (size_t)n_tok * n_out);
     struct matmul_job *job = case_struct(c, "job", sizeof *job);
     *job = (struct matmul_job){ .w = case_device_mat(c, "w", QUANT_Q8_0, true, EMBD, n_out, &size), .y = ADDR(y), .y_stride = n_out, .scale = 1 };
-    struct matmul_args a = { .x = ADDR(case_f32(c, "x", BUF_IN, (size_t)n_tok * EMBD)), .job = ADDR(job), .x_stride = EMBD, .n_job = 1, .n_tok = n_tok, .tok_group = 1 };
+    struct matmul_args a = { .x = ADDR(case_f32(c, "x", BUF_IN, (size_t)n_tok * EMBD)), .job = ADDR(job), .x_stride = EMBD, .n_job = 1, .n_tok = n_tok };
+    gpu_matvec_blocks(&a, job, 4 * MATVEC_GRAIN);
     case_tolerance(c, y, SUM_ABS(EMBD, DEVICE_TERM(size)) + (n_tok > 1 ? F16_ABS(EMBD, size) : 0), 0);
     case_weights = (uint64_t)n_out * EMBD;
     case_call(c, &a, sizeof a, n_item);
 }
-static void matvec(struct row_case *c) { matmul_case(c, 4 * MATVEC_GRAIN, 1, 4 * MATVEC_GRAIN); }
+static void matvec(struct row_case *c) { matmul_case(c, 4 * MATVEC_GRAIN, 1, MATVEC_GRAIN); }
 static void gemm(struct row_case *c) { matmul_case(c, GEMM_ROWS, GEMM_TOKENS, 1); }
 
 static void hc_down(struct row_case *c)

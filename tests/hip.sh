@@ -110,11 +110,11 @@ if [ ! -s "$dir/cpu" ] || ! cmp -s "$dir/cpu" "$dir/hip" || ! cmp -s "$dir/cpu" 
 fi
 if [ -z "$short" ]; then
     run bench --backend hip --precise -p 8 -n 2 -r 1 --profile
-    check 'bench' 0 '\| ROCm    \| +pp8 \|' '^build: .*, Fake Radeon 0' 'hc_down_r1'
+    check 'bench' 0 '\| ROCm    \| +f32 \| +pp8 \|' '^build: .*, Fake Radeon 0' 'hc_down_r1'
 fi
 
 # --- an error on the way: one line with its name, and no half of an answer ---
-plans=(hipSetDevice:1:101 hipMalloc:1:2 hipModuleLaunchKernel:100:719 hipGraphInstantiateWithFlags:1:2)
+plans=(hipSetDevice:1:101 hipSetDevice:2:101 hipMalloc:1:2 hipModuleLaunchKernel:100:719 hipGraphInstantiateWithFlags:1:2)
 [ -n "$short" ] || plans+=(hipInit:1:100 hipHostMalloc:2:2 hipMemcpyHtoDAsync:7:719 hipModuleLoadData:5:209 hipModuleGetFunction:2:500 hipStreamQuery:20:719
     hipStreamBeginCapture:1:900 hipGraphLaunch:2:719)
 for plan in "${plans[@]}"; do

@@ -67,7 +67,7 @@ is 'bash: commands and files' "$(in_bash hayate '')" 'batch|bench|eval|folder|he
 is 'bash: one option' "$(in_bash hayate batch --sha)" '--shard'
 is 'bash: words' "$(in_bash hayate --long '')" 'head-tail|refuse|split'
 is 'bash: words after =' "$(in_bash hayate bench --backend = v)" 'vulkan'
-is 'bash: words of a list' "$(in_bash hayate bench --kv '')" 'f16|f32'
+is 'bash: words of a list' "$(in_bash hayate bench --kv '')" 'f16|f32|q8_0'
 is 'bash: a model' "$(in_bash hayate -m '')" 'folder|m.gguf'
 is 'bash: a folder' "$(in_bash hayate batch -o '')" 'folder'
 is 'bash: another -o' "$(in_bash hayate bench -o '')" 'csv|json|jsonl|md'

@@ -160,7 +160,7 @@ static void check_records(void)
                   { "\"avg_ts\":2", "\"avg_ts\":0" }, { "\"n_threads\":2", "\"n_threads\":\"2\"" }, { "\"00\"", "7" }, { "}}}", "}}" }, { "{\"n_prompt\"", "x" } };
     put("record.jsonl", good);
     CHECK(check_read(in_dir("record.jsonl"), &o, &tests, &n, &records, &e) == OK && n == 1);
-    CHECK(tests && tests->n_prompt == 16 && tests->n_depth == 8 && tests->n_ubatch == 64 && tests->n_threads == 2 && tests->reps == 3 && tests->kv == KV_F16);
+    CHECK(tests && tests->n_prompt == 16 && tests->n_depth == 8 && tests->form.n_ubatch == 64 && tests->n_threads == 2 && tests->reps == 3 && tests->form.kv == KV_F16);
     CHECK(o.backend == BACKEND_CPU && !o.model_path);
     free(tests);
     json_decref(records);

@@ -317,6 +317,42 @@ static void memory_of_the_host(void)
     unsetenv("FAKE_HIP_MEMORY");
 }
 
+/* A device is set per thread. The backend takes calls of any thread, one at a time, and sets it where the last call came from another one. */
+struct elsewhere {
+    gpu *g;
+    struct gpu_mem m;
+    uint32_t word;
+    status s;
+};
+static void *call_elsewhere(void *ctx)
+{
+    struct elsewhere *w = ctx;
+    w->s = gpu_write(w->g, w->m.addr, &w->word, 4, &err);
+    return NULL;
+}
+static void other_threads(void)
+{
+    struct elsewhere w = { .word = 7 };
+    pthread_t t;
+    w.g = open_device((struct gpu_params){ 0 });
+    fake.fail(NULL, 0, 0);
+    CHECK(gpu_alloc(w.g, &w.m, 4, GPU_MEM_DEVICE, "word", &err) == OK && fake.calls("hipSetDevice") == 0);
+    for (uint32_t i = 1; i <= 2; i++) {
+        uint32_t found = 0;
+        w.word += i;
+        CHECK(pthread_create(&t, NULL, call_elsewhere, &w) == 0 && pthread_join(t, NULL) == 0 && w.s == OK);
+        CHECK(gpu_read(w.g, &found, w.m.addr, 4, &err) == OK && found == w.word);
+        CHECK(fake.calls("hipSetDevice") == 2 * i); /* there, and here again */
+    }
+    fake.fail("hipSetDevice", 1, 101);
+    CHECK(pthread_create(&t, NULL, call_elsewhere, &w) == 0 && pthread_join(t, NULL) == 0);
+    CHECK(w.s == ERR_DEVICE && says("use by another thread failed: hipErrorInvalidDevice"));
+    uint32_t found = 0;
+    CHECK(gpu_read(w.g, &found, w.m.addr, 4, &err) == OK && found == w.word); /* the device itself is well */
+    gpu_free(w.g, &w.m);
+    close_device(w.g);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -341,5 +377,6 @@ int main(int argc, char **argv)
     refused_devices();
     system_memory();
     memory_of_the_host();
+    other_threads();
     return TEST_END();
 }

@@ -118,16 +118,19 @@ static void check_file(const char *path)
 
 /* ---- what runs ---- */
 
-/* The calls of a prompt of 70 ids and of a decode step, run and recorded by itself in rec */
-static void check_runs(session *s, session *rec)
+/* The calls of a prompt of n ids and of a decode step, run and recorded by itself in rec */
+static void check_runs(session *s, session *rec, uint32_t n)
 {
     int32_t ids[128];
-    for (int i = 0; i < 128; i++)
-        ids[i] = 7 * i + 1;
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = (int32_t)(7 * i + 1);
     memset(&ran, 0, sizeof ran);
     MUST(session_profile(s, keep, &ran, &e));
-    MUST(session_prefill(s, ids, 128, NULL, NULL, &e));
-    record(rec, false, 0, 128);
+    MUST(session_prefill(s, ids, n, NULL, NULL, &e));
+    MUST(session_flush(s, NULL, NULL, &e));
+    record(rec, false, 0, n);
+    CHECK(ran.n > recorded.n); /* the head follows */
+    ran.n = recorded.n;
     CHECK(same(&ran, &recorded));
     double seconds = 0;
     for (size_t i = 0; i < ran.n; i++) {
@@ -135,17 +138,16 @@ static void check_runs(session *s, session *rec)
         CHECK(ran.c[i].seconds >= 0 && !ran.c[i].decode && ran.c[i].start > 0);
     }
     CHECK(seconds > 0);
-    MUST(session_flush(s, NULL, NULL, &e));
     memset(&ran, 0, sizeof ran);
     MUST(session_decode(s, 5, &e));
-    record(rec, true, 128, 1);
+    record(rec, true, n, 1);
     CHECK(same(&ran, &recorded));
     CHECK(ran.n > 90 && ran.c[0].decode); /* on a device 98 with a choice (prop_best), here without */
     MUST(session_profile(s, NULL, NULL, &e));
     size_t before = ran.n;
     MUST(session_decode(s, 5, &e));
     CHECK(ran.n == before);
-    CHECK(session_n_past(s) == 130);
+    CHECK(session_n_past(s) == n + 2);
 }
 
 /* Calls of the choice among the logits: none when all are wanted, two for the best, else one per level. A prompt's end makes them too. */
@@ -220,7 +222,7 @@ static void check_attention(void)
     struct qsa_block b = { .n_head = 4, .n_kv = 2, .dim = 64, .rope_dim = 16, .idx_head = 4, .idx_dim = 32, .budget = 64, .cap_blocks = 4096 };
     struct qsa_attend_args a = { .block = ADDR(&b) };
     struct qsa_score_args s = { .block = ADDR(&b), .n_row = 1 };
-    struct qsa_pool_args p = { .block = ADDR(&b) };
+    struct qsa_prep_args p = { .block = ADDR(&b) };
     /* position 9: ten keys, no choice */
     struct gpu_moves m = moves_of(qsa_attend_moves, &a, 2, 9, 1);
     CHECK(m.state == 10 * 2 * 2 * 64 * 2 && m.flops == 4 * 10 * 4 * 64 + 3 * 10 * 4);
@@ -235,12 +237,29 @@ static void check_attention(void)
     b.budget = 0;
     CHECK(moves_of(qsa_attend_moves, &a, 2, 4097, 1).state == 4098 * 2 * 2 * 64 * 2);
     b.budget = 64;
+    /* so does a mask, whatever is chosen; from its list on it needs what the others need */
+    m = moves_of(qsa_attend_masked_moves, &a, 2, 4097, 1);
+    CHECK(m.state == 4098 * 2 * 2 * 64 * 2 && m.activations == 4 * (1 + 64) + 3 * 4 * 4 * 64 && m.flops == 4098 * (4 * 4 * 64 + 3 * 4));
+    m = moves_of(qsa_attend_masked_moves, &a, 4, 8, 2); /* 9 and 10 keys */
+    CHECK(m.state == 10 * 2 * 2 * 64 * 2 && m.flops == 19 * (4 * 4 * 64 + 3 * 4));
+    /* a byte a value, and a scale per 32 of them */
+    b.kv_type = QSA_KV_Q8_0;
+    CHECK(moves_of(qsa_attend_union_moves, &a, 2, 9, 1).state == 10 * 2 * 2 * (64 + 2 * 2));
+    b.kv_type = QSA_KV_F32;
+    CHECK(moves_of(qsa_attend_moves, &a, 2, 9, 1).state == 10 * 2 * 2 * 64 * 4);
+    b.kv_type = QSA_KV_F16;
+    /* raw keys of two rows are kept; all five blocks of 22 positions are pooled from four each, turned by half of 16 angles */
+    struct qsa_raw_args r = { .block = ADDR(&b) };
+    CHECK(moves_of(qsa_keep_raw_moves, &r, 2, 20, 2).state == 2 * 32 * 4);
+    m = moves_of(qsa_repool_moves, &r, 4096, 20, 2);
+    CHECK(m.state == 5 * 5 * 32 * 4 && m.vectors == 32 * 4 && m.activations == 8 * 4 && m.flops == 5 * (32 * 10 + 3 * 8));
     /* many rows read a position at most once */
     CHECK(moves_of(qsa_attend_moves, &a, 256, 4096, 128).state == (4096 + 128) * 2 * 2 * 64 * 2);
-    /* a block is pooled when its fourth token comes */
-    CHECK(moves_of(qsa_pool_moves, &p, 1, 6, 1).state == 6 * 32 * 4);
-    CHECK(moves_of(qsa_pool_moves, &p, 1, 7, 1).state == 7 * 32 * 4);
-    CHECK(moves_of(qsa_pool_moves, &p, 3, 7, 9).state == (6 + 3) * 32 * 4); /* 7, 8-11, 12-15 */
+    /* K and V of a row, and a block is pooled when its fourth token comes */
+    uint64_t kv = 2 * 2 * 64 * 2;
+    CHECK(moves_of(qsa_prep_moves, &p, 2, 6, 1).state == kv + 6 * 32 * 4);
+    CHECK(moves_of(qsa_prep_moves, &p, 2, 7, 1).state == kv + 7 * 32 * 4);
+    CHECK(moves_of(qsa_prep_moves, &p, 12, 7, 9).state == 9 * kv + (6 + 3) * 32 * 4); /* 7, 8-11, 12-15 */
     /* a strip of 32 rows at 100 .. 131 against 25 to 33 blocks, budget 30: only rows that see more than 30 are scored */
     b.budget = 30;
     s.row0 = 0, s.n_row = 32;
@@ -283,7 +302,7 @@ int main(void)
 
     model *m = open_model("tests/models/tiny-man.gguf", BACKEND_CPU, false);
     session *s = open_session(m, 1024), *rec = open_session(m, 1024);
-    check_runs(s, rec);
+    check_runs(s, rec, 128);
     check_results(m, s, 100);
     check_choice(s, rec, 1, 2);
     check_choice(s, rec, 20, model_shape(m)->n_vocab > TOP_SPAN ? 2 : 1);
@@ -307,8 +326,8 @@ int main(void)
         model *real = open_model("tests/models/tiny-man.gguf", BACKEND_VULKAN, false), *like = open_model("tests/models/tiny-man.gguf", BACKEND_VULKAN, true);
         s = open_session(real, 1024);
         rec = open_session(like, 1024);
-        check_runs(s, rec);
-        check_results(real, s, 3); /* slow in software */
+        check_runs(s, rec, 8); /* slow in software */
+        check_results(real, s, 3);
         check_choice(s, rec, 1, 2);
         session_close(s);
         session_close(rec);

@@ -140,6 +140,14 @@ check 'decoded types, quiet' 4
 run info -q --backend vulkan --device 99
 check 'no such device' 1 '^hayate: vulkan: there is no device 99'
 
+run bench -q --backend vulkan -p 0 -n 2 -d 600 --fill random -r 1
+check 'bench, filled' 0 '\| +tg2 @ d600 random \|'
+for args in --no-gather --no-pooled-cache '--pooled-max-tokens 32' '--kv q8_0'; do
+    # shellcheck disable=SC2086
+    run -q --backend vulkan $args -n 1 "$dir/ls"
+    check "$args" 1 "^hayate: ${args% 32}: found backend vulkan, in this version only the cpu can do this"
+done
+
 # --- interruption, whatever the load is doing ---
 for after in 0.1 0.2 0.3 0.5 0.8; do
     for args in "130 INT run --ignore-eos $dir/ls" "143 TERM bench -p 512 -r 100"; do

@@ -18,6 +18,8 @@
 
 #include "kernels_bin/kernels_bin.h"
 
+#include <pthread.h>
+
 /* ---- the runtime (hip_api.c) ---- */
 
 typedef struct hip_stream_t *hip_stream;
@@ -92,7 +94,8 @@ struct hip_api {
     unsigned host_cached;         /* memory that the device caches: what replaces its own where that is too small */
     status (*load)(struct hip_rt *rt, struct err *e);      /* fills rt->f and rt->own */
     int (*describe)(const struct hip_rt *rt, struct hip_phys *p); /* architecture and what follows from it; may leave a refusal */
-    int (*enter)(const struct hip_rt *rt, int device);     /* makes it this thread's device */
+    int (*enter)(struct hip_rt *rt, int device);           /* once, before the device is used */
+    int (*here)(const struct hip_rt *rt, int device);      /* makes it the device of the calling thread: both keep one per thread */
     void (*leave)(const struct hip_rt *rt, int device);
     const char *(*error_name)(const struct hip_rt *rt, int error); /* NULL: it has none */
     const uint8_t *(*binary)(const struct kernel_bin *b);  /* NULL: the row has none for this target */
@@ -108,6 +111,7 @@ struct hip_rt {
     char lib_name[160];
     struct hip_fn f;
     void (*own[5])(void); /* entry points that only one of the two has; hip_api.c knows which */
+    void *context;        /* CUDA: of the device that was entered */
 };
 
 /* ERR_DEVICE: nothing installed, an entry point that is missing (by name), no device. */
@@ -164,6 +168,7 @@ struct hip {
     struct hip_rt rt;
     struct hip_phys phys;
     bool entered, no_graph;
+    pthread_t thread;         /* the one that called last, whose device this is */
     hip_stream stream;
     bool busy;                /* something was given to the stream that nobody has waited for */
     uint64_t watchdog_ns;
@@ -193,7 +198,8 @@ void hip_memory_used(gpu *g, uint64_t *asked, uint64_t *driver);
 
 /* ---- hip_list.c ---- */
 
-status hip_alive(const struct hip *h, struct err *e);
+/* What every call begins with: whether the device lives, and that it is the one of the calling thread. */
+status hip_alive(struct hip *h, struct err *e);
 /* Ends the use of the device: this call and all later ones answer that `doing` failed. */
 status hip_lose(struct hip *h, int error, const char *doing, struct err *e);
 /* Returns when an event has come, event NULL: when the stream has nothing left to do. */

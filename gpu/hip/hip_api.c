@@ -63,7 +63,8 @@ static int describe_hip(const struct hip_rt *rt, struct hip_phys *p)
     return HIP_OK;
 }
 
-static int enter_hip(const struct hip_rt *rt, int device) { return ((int (*)(int))rt->own[OWN_SET_DEVICE])(device); }
+static int here_hip(const struct hip_rt *rt, int device) { return ((int (*)(int))rt->own[OWN_SET_DEVICE])(device); }
+static int enter_hip(struct hip_rt *rt, int device) { return here_hip(rt, device); }
 static void leave_hip(const struct hip_rt *rt, int device) { (void)rt, (void)device; }
 static const char *name_hip(const struct hip_rt *rt, int error) { return ((const char *(*)(int))rt->own[OWN_HIP_NAME])(error); }
 static const uint8_t *binary_hip(const struct kernel_bin *b) { return b->gfx1151; }
@@ -74,7 +75,7 @@ static const char *const libraries_hip[] = { "libamdhip64.so.10", "libamdhip64.s
 const struct hip_api hip_api_hip = { .backend = GPU_HIP, .name = "hip", .libraries = libraries_hip, .file = "libamdhip64.so",
                                      .folders = "/opt/rocm*/lib", .runtime = "ROCm", .target = "gfx1151", .host_shared = HOST_MAPPED | HIP_HOST_COHERENT,
                                      .host_cached = HOST_MAPPED | HIP_HOST_NOT_COHERENT, .load = load_hip,
-                                     .describe = describe_hip, .enter = enter_hip, .leave = leave_hip, .error_name = name_hip,
+                                     .describe = describe_hip, .enter = enter_hip, .here = here_hip, .leave = leave_hip, .error_name = name_hip,
                                      .binary = binary_hip };
 
 /* ---- CUDA ---- */
@@ -113,13 +114,17 @@ static int describe_cuda(const struct hip_rt *rt, struct hip_phys *p)
     return HIP_OK;
 }
 
-static int enter_cuda(const struct hip_rt *rt, int device)
+static int here_cuda(const struct hip_rt *rt, int device)
 {
-    void *context = NULL;
-    int r = ((int (*)(void **, int))rt->own[OWN_RETAIN])(&context, device);
+    (void)device;
+    return ((int (*)(void *))rt->own[OWN_CURRENT])(rt->context);
+}
+static int enter_cuda(struct hip_rt *rt, int device)
+{
+    int r = ((int (*)(void **, int))rt->own[OWN_RETAIN])(&rt->context, device);
     if (r != HIP_OK)
         return r;
-    r = ((int (*)(void *))rt->own[OWN_CURRENT])(context);
+    r = here_cuda(rt, device);
     if (r != HIP_OK)
         rt->api->leave(rt, device);
     return r;
@@ -137,7 +142,7 @@ static const char *const libraries_cuda[] = { "libcuda.so.1", "libcuda.so", NULL
 const struct hip_api hip_api_cuda = { .backend = GPU_CUDA, .name = "cuda", .libraries = libraries_cuda, .file = "libcuda.so", .runtime = "NVIDIA driver",
                                       .target = "sm_90", .groups_max = 0x7fffffff, .host_shared = HOST_MAPPED, .host_cached = HOST_MAPPED,
                                       .load = load_cuda, .describe = describe_cuda,
-                                      .enter = enter_cuda, .leave = leave_cuda, .error_name = name_cuda, .binary = binary_cuda };
+                                      .enter = enter_cuda, .here = here_cuda, .leave = leave_cuda, .error_name = name_cuda, .binary = binary_cuda };
 #endif
 
 /* ---- opening ---- */

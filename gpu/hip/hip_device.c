@@ -158,6 +158,7 @@ static status enter(struct hip *h, struct err *e)
 {
     int r = h->rt.api->enter(&h->rt, h->phys.device);
     h->entered = r == HIP_OK;
+    h->thread = pthread_self();
     if (r == HIP_OK)
         r = h->rt.f.stream_create(&h->stream, HIP_STREAM_APART);
     return r == HIP_OK ? OK : fail(e, ERR_DEVICE, "%s: %s: %s", h->rt.api->name, h->phys.name, hip_error(&h->rt, r));

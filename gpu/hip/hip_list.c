@@ -14,8 +14,14 @@
 
 /* ---- life and death ---- */
 
-status hip_alive(const struct hip *h, struct err *e)
+status hip_alive(struct hip *h, struct err *e)
 {
+    if (h->dead.code == OK && !pthread_equal(h->thread, pthread_self())) {
+        int r = h->rt.api->here(&h->rt, h->phys.device);
+        if (r != HIP_OK)
+            return fail(e, ERR_DEVICE, "%s: %s: use by another thread failed: %s", h->rt.api->name, h->phys.name, hip_error(&h->rt, r));
+        h->thread = pthread_self();
+    }
     if (h->dead.code != OK && e)
         *e = h->dead;
     return h->dead.code;

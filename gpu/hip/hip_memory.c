@@ -13,7 +13,7 @@ void hip_memory_used(gpu *g, uint64_t *asked, uint64_t *driver)
     struct hip *h = hip_of(g);
     size_t left = 0, all = 0;
     *asked = h->mem.bytes;
-    *driver = h->dead.code == OK && h->rt.f.memory_info(&left, &all) == HIP_OK && left <= all ? all - left : 0;
+    *driver = hip_alive(h, NULL) == OK && h->rt.f.memory_info(&left, &all) == HIP_OK && left <= all ? all - left : 0;
 }
 
 /* ---- one allocation ---- */

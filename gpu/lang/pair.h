@@ -4,8 +4,9 @@
  * about all of x it adds up in `seen`. */
 
 /* sum0[t], sum1[t] += a lane's share of the products of the n rows with columns `offset`, offset + 1, ... of two rows of n_in weights; x has n_x columns.
- * All items of the group come here; those of a subgroup without rows (live false) only help to stage. Types, has_min (HAS_MIN of one of them) and depth are constants where it matters. */
-FN void staged_pair(u32 type0, u32 type1, bool has_min, u32 depth, bool live, u64 row0, u64 row1, u64 book, u32 n_in, u32 offset, u32 n_x,
+ * All items of the group come here; those of a subgroup without rows (live false) only help to stage. x_there: all of x lies there since the call before,
+ * for which it has to fit. Types, has_min (HAS_MIN of one of them) and depth are constants where it matters. */
+FN void staged_pair(u32 type0, u32 type1, bool has_min, u32 depth, bool live, bool x_there, u64 row0, u64 row1, u64 book, u32 n_in, u32 offset, u32 n_x,
                     IN_ARRAY(u64, from, STAGE_WORDS), u32 n, OUT_ARRAY(f32, sum0, ROWS), OUT_ARRAY(f32, sum1, ROWS), OUT_ARRAY(f32, seen, ROWS))
 {
     u32 raw0[DEPTH][RAW_WORDS], raw1[DEPTH][RAW_WORDS];
@@ -21,7 +22,7 @@ FN void staged_pair(u32 type0, u32 type1, bool has_min, u32 depth, bool live, u6
                 fetch_chunk(type1, row1, n_in, w + c, raw1[i]);
             }
         }
-        if (fresh) {
+        if (fresh && !x_there) {
             sync_group(); /* the tile before may still be read */
             stage(from, n, 16u * tile, 16u * (end - tile), seen);
             sync_group();

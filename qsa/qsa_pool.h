@@ -1,0 +1,53 @@
+/* qsa_pool.h - the pooled key of a block that this step completes (pool, norm, rope at the block's first token), then the window of raw keys moves on
+ * (spec 4.4).
+ *
+ * One group per block. Only the block that straddles the start of the step reads the window, and that is block pos / 4, the first one; so its group may also
+ * move the window and no other group touches it. Within that group an item has one column to itself, reads it and then moves it, in ascending order: no
+ * barrier is needed. */
+#if WORKGROUP < QSA_IDX_DIM_MAX
+#error "an item has one column"
+#endif
+
+SHARED(f32, key, QSA_IDX_DIM_MAX)
+
+/* Block number `nth` of those that the step may complete */
+FN void pool(qsa_prep_args a, u32 nth)
+{
+    u32 n = FIELD(qsa_block, a.block, idx_dim), half_rope = FIELD(qsa_block, a.block, rope_dim) / 2u, i = LID;
+    u32 pos = FIELD(gpu_step, a.step, pos), n_tok = FIELD(gpu_step, a.step, n_tok), block = pos / QSA_BLOCK + nth;
+    u64 window = FIELD(qsa_block, a.block, window);
+    if (block < (pos + n_tok) / QSA_BLOCK) {
+        f32 x = 0.0f, gain = 0.0f;
+        if (i < n) {
+            gain = LD(f32, FIELD(qsa_block, a.block, ik_norm), i);
+            for (u32 t = block * QSA_BLOCK; t < (block + 1u) * QSA_BLOCK; t++) {
+                if (t >= pos)
+                    x += LD(f32, a.ik, (t - pos) * n + i);
+                else
+                    x += LD(f32, window, (t + 3u - pos) * n + i);
+            }
+        }
+        x /= f32(QSA_BLOCK);
+        x *= rsqrt_(group_add(x * x) / f32(n) + FIELD(qsa_block, a.block, eps)) * gain;
+        if (i < n)
+            key[i] = x;
+        sync_group();
+        if (i < 2u * half_rope) {
+            u64 rope = OFF(FIELD(gpu_step, a.step, rope), block * QSA_BLOCK + 3u - pos, 8ul * half_rope);
+            f32x2 turn = LD(f32x2, rope, i % half_rope);
+            x = i < half_rope ? x * turn.x - key[i + half_rope] * turn.y : key[i - half_rope] * turn.y + x * turn.x;
+        }
+        if (i < n)
+            ST(f32, OFF(FIELD(qsa_block, a.block, pooled), block, 4ul * n), i, x);
+    }
+    if (nth == 0u && i < n)
+        for (u32 k = 0u; k < 3u; k++) { /* row k becomes the key of token pos + n_tok - 3 + k */
+            u32 from = n_tok + k;
+            f32 x;
+            if (from >= 3u)
+                x = LD(f32, a.ik, (from - 3u) * n + i);
+            else
+                x = LD(f32, window, from * n + i);
+            ST(f32, window, k * n + i, x);
+        }
+}
