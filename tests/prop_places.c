@@ -152,7 +152,7 @@ int main(void)
         uint32_t n_best;
     } round[] = {
         { { .n_ctx = N_CTX, .n_seq = 8 }, 1 }, { { .n_ctx = N_CTX, .n_seq = 8, .precise = true }, 20 },
-        { { .n_ctx = N_CTX, .n_seq = 3, .kv = KV_F32, .n_ubatch = 64 }, 0 }, { { .n_ctx = 200, .n_seq = 5 }, 0 }, { { .n_ctx = N_CTX, .n_seq = 1 }, 1 },
+        { { .n_ctx = N_CTX, .n_seq = 3, .kv = KV_F32, .n_ubatch = 64 }, 0 }, { { .n_ctx = 300, .n_seq = 4, .kv = KV_Q8_0, .no_pooled_cache = true }, 0 }, { { .n_ctx = N_CTX, .n_seq = 1 }, 1 },
     };
     for (size_t i = 0; i < COUNT_OF(round) && !device; i++)
         round_of(m, round[i].p, round[i].n_best, 90);
