@@ -64,6 +64,7 @@ tests: $(B)/hayate $(B)/tests/gfx11_sheet $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.
 	tests/system.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/shard.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+	tests/together.sh $(B)/hayate $(if $(filter asan,$(MODE)),12)
 	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
 	tests/state.sh $(B)/hayate
 	tests/bench.sh $(B)/hayate

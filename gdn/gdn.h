@@ -59,5 +59,7 @@ void gdn_record_verify(struct gpu_cmd *c, const struct gdn_layer *l, const struc
                        gpu_addr fold, gpu_addr u, uint32_t n_tok);
 /* The first half of that alone. */
 void gdn_record_fold(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_dims *d, const struct gdn_rows *r, gpu_addr fold);
+/* The same for one row of each of n sequences, row r with the state of l[r], whose products are those of l[0]. */
+void gdn_record_rows(struct gpu_cmd *c, const struct gdn_layer *const *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr u);
 
 #endif

@@ -60,6 +60,7 @@ void gpu_cmd_reset(struct gpu_cmd *c)
     c->gpu->ops->forget(c->gpu, c);
     c->recording = NULL;
     c->n = 0;
+    c->row = 0;
     c->err.code = OK;
 }
 
@@ -73,7 +74,7 @@ void gpu_record(struct gpu_cmd *c, const struct gpu_kernel_table *t, uint32_t id
         return;
     }
     struct gpu_call *call = &c->call[c->n++];
-    *call = (struct gpu_call){ .table = t, .id = id, .n_items = n_items, .part = c->part };
+    *call = (struct gpu_call){ .table = t, .id = id, .n_items = n_items, .row = c->row, .part = c->part };
     memcpy(call->args, args, args_bytes);
 }
 
@@ -81,6 +82,32 @@ void gpu_record_parallel(struct gpu_cmd *c)
 {
     if (c->n)
         c->call[c->n - 1].parallel = true;
+}
+
+static void swap_calls(struct gpu_call *a, struct gpu_call *b)
+{
+    struct gpu_call x = *a;
+    *a = *b;
+    *b = x;
+}
+
+/* In place, cycle by cycle of the permutation: call i of run r goes from r * length + i to i * n_run + r. What has been placed is never moved again,
+ * so whoever belongs to a place is found by following where it was swapped to. */
+void gpu_record_side_by_side(struct gpu_cmd *c, uint32_t first, uint32_t n_run)
+{
+    struct gpu_call *call = c->call + first;
+    uint32_t n = c->n - first, length = n_run ? n / n_run : 0;
+    if (c->err.code != OK || n_run < 2)
+        return;
+    assert(n % n_run == 0);
+    for (uint32_t to = 0; to < n; to++) {
+        uint32_t from = to % n_run * length + to / n_run;
+        while (from < to) /* it had to make room */
+            from = from % n_run * length + from / n_run;
+        swap_calls(&call[to], &call[from]);
+        if (to % n_run)
+            call[to].parallel = true;
+    }
 }
 
 static status recording_error(const struct gpu_cmd *c, struct err *e)

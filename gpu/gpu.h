@@ -66,6 +66,7 @@ struct gpu_call {
     uint32_t id;
     uint32_t n_items;
     bool parallel; /* needs no barrier after the call before */
+    uint8_t row;   /* of a step with rows of several sequences: 1 + the row that the call is for alone; 0: all rows */
     const char *part; /* of the model, for profiles: see struct gpu_cmd */
     uint64_t args[GPU_ARGS_MAX / 8];
 };
@@ -161,6 +162,7 @@ struct gpu_cmd {
     float *scratch;        /* cpu */
     size_t scratch_n;      /* floats per thread */
     const char *part;      /* of the model that the calls to come belong to: "moe"; set by whoever records, NULL: none */
+    uint8_t row;           /* of struct gpu_call, for the calls to come */
     bool matrix;           /* products of many rows may run on matrix units, where the device has them (operands rounded to f16) */
     gpu_addr rows;         /* cpu: products with quantised weights keep their activations here, as integers (int_rows.h); 0: all in f32 */
     void *recording;       /* the backend's form of the list, made at the first submit; NULL: none yet */
@@ -175,8 +177,11 @@ void gpu_cmd_close(struct gpu_cmd *c);
 void gpu_cmd_reset(struct gpu_cmd *c);
 /* Records one call; args_bytes must equal the row's. n_items = 0 records nothing. */
 void gpu_record(struct gpu_cmd *c, const struct gpu_kernel_table *t, uint32_t id, const void *args, size_t args_bytes, uint32_t n_items);
-/* The last recorded call does not depend on the one before it: the device may run both at once. */
+/* The last recorded call depends neither on the one before it nor on those that this one is parallel to: all may run at once. */
 void gpu_record_parallel(struct gpu_cmd *c);
+/* The calls from `first` on are n_run runs of equally many calls, each of which depends on no other run: they are brought in an order in which the first
+ * calls of all runs stand together, then the second ones, so that a device may run those at once. */
+void gpu_record_side_by_side(struct gpu_cmd *c, uint32_t first, uint32_t n_run);
 /* Where kernels find a layer block that the host knows by p. */
 static inline gpu_addr gpu_block(const struct gpu_cmd *c, const void *p) { return ADDR(p) + c->block_delta; }
 

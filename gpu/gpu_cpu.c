@@ -1,6 +1,6 @@
 /* gpu_cpu.c - the cpu backend: walks a list of calls with the thread team.
  *
- * A call is a step of the team, its items are cut into blocks of the row's grain. */
+ * Calls that may run at once are a step of the team together; their items are cut into blocks of the row's grain. */
 #define _GNU_SOURCE
 #include "gpu/gpu_backend.h"
 #include "gpu/team.h"
@@ -127,7 +127,8 @@ bool gpu_has_twin(const gpu *g, const struct gpu_kernel_table *t, uint32_t id)
 struct walk {
     const struct cpu *g;
     const struct gpu_cmd *c;
-    double *start; /* when each call began; NULL: nobody asks */
+    double *start;       /* when each call began; then every call is a step of its own. NULL: nobody asks */
+    uint32_t first, end; /* calls of the step */
 };
 
 static double now_seconds(void)
@@ -137,20 +138,41 @@ static double now_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static uint32_t call_blocks(void *ctx, uint32_t step)
+static uint32_t blocks_of(const struct gpu_call *call)
 {
-    const struct walk *w = ctx;
-    const struct gpu_call *call = &w->c->call[step];
     uint32_t grain = call->table->row[call->id].grain;
+    return (call->n_items + grain - 1) / grain;
+}
+
+/* Calls of the step that begins with call `first` */
+static uint32_t calls_at(const struct gpu_cmd *c, uint32_t first)
+{
+    uint32_t end = first + 1;
+    while (end < c->n && c->call[end].parallel)
+        end++;
+    return end - first;
+}
+
+static uint32_t step_blocks(void *ctx, uint32_t step)
+{
+    struct walk *w = ctx;
+    uint32_t n = 0;
     if (w->start)
         w->start[step] = now_seconds();
-    return (call->n_items + grain - 1) / grain;
+    w->first = w->end;
+    w->end += w->start ? 1 : calls_at(w->c, w->first);
+    for (uint32_t i = w->first; i < w->end; i++)
+        n += blocks_of(&w->c->call[i]);
+    return n;
 }
 
 static void run_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
 {
     const struct walk *w = ctx;
-    const struct gpu_call *call = &w->c->call[step];
+    const struct gpu_call *call = &w->c->call[w->first];
+    (void)step;
+    for (uint32_t n; block >= (n = blocks_of(call)); call++)
+        block -= n;
     const struct gpu_kernel *row = &call->table->row[call->id];
     gpu_row_fn fast = w->g->reference ? NULL : call->table->fast[w->g->isa][call->id];
     uint32_t first = block * row->grain;
@@ -160,8 +182,11 @@ static void run_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
 
 static status cpu_start(gpu *g, struct gpu_cmd *c, struct err *e)
 {
+    uint32_t n_step = 0;
     (void)e;
-    team_run(cpu_of(g)->team, c->n, call_blocks, run_block, &(struct walk){ cpu_of(g), c, NULL });
+    for (uint32_t i = 0; i < c->n; i += calls_at(c, i))
+        n_step++;
+    team_run(cpu_of(g)->team, n_step, step_blocks, run_block, &(struct walk){ .g = cpu_of(g), .c = c });
     return OK;
 }
 
@@ -169,7 +194,7 @@ static status cpu_start(gpu *g, struct gpu_cmd *c, struct err *e)
 static status cpu_profile(gpu *g, struct gpu_cmd *c, double *seconds, struct err *e)
 {
     (void)e;
-    team_run(cpu_of(g)->team, c->n, call_blocks, run_block, &(struct walk){ cpu_of(g), c, seconds });
+    team_run(cpu_of(g)->team, c->n, step_blocks, run_block, &(struct walk){ .g = cpu_of(g), .c = c, .start = seconds });
     double end = now_seconds();
     for (uint32_t i = c->n; i-- > 0;) {
         double start = seconds[i];

@@ -213,34 +213,61 @@ static void save_state(struct engine *en, const struct ids *prompt)
         fail_in(&en->unsaved, path);
 }
 
-/* Prompt through prefill, one ubatch at a time, so that the bar moves and an interruption is seen. */
-static status prefill(struct engine *en, const struct input *in, const struct watch *w, struct answer *a, struct err *e)
+void engine_begin(struct engine *en, const struct input *in, const struct watch *w, struct answer *a)
 {
-    const struct options *o = en->o;
-    size_t n = in->prompt.n, step = session_n_ubatch(en->s), n_evaluated = 0;
-    double t0 = console_now();
-    struct prefilling p = { en, w, n, t0 };
-    if (o->load_state) {
-        TRY(load_state(en, &in->prompt, e));
-        a->n_reused = n;
-        a->prefill_s = console_now() - t0;
+    en->going = (struct going){ .in = in, .w = w, .a = a };
+    en->unsaved.code = OK;
+    sampler_reset(en->sampler);
+    for (size_t i = in->prompt.n > SAMPLE_WINDOW ? in->prompt.n - SAMPLE_WINDOW : 0; i < in->prompt.n; i++)
+        sampler_accept(en->sampler, in->prompt.v[i]);
+    a->ending = STOP_INTERRUPTED;
+    a->thought_end = en->o->reasoning ? SIZE_MAX : 0;
+}
+
+static status begin_prompt(struct engine *en, double t0, struct err *e)
+{
+    struct going *g = &en->going;
+    struct prefilling p = { en, g->w, g->in->prompt.n, t0 };
+    size_t n_evaluated = 0;
+    if (en->o->load_state) {
+        TRY(load_state(en, &g->in->prompt, e));
+        g->a->n_reused = g->at = g->in->prompt.n;
+        g->begun = true;
         return OK;
     }
     en->prefix.go_on = prefill_on;
     en->prefix.ctx = &p;
-    en->prefix.step = step;
-    TRY(prefix_begin(&en->prefix, en->s, in->prompt.v, in->n_prefix, &n_evaluated, e));
+    en->prefix.step = session_n_ubatch(en->s);
+    TRY(prefix_begin(&en->prefix, en->s, g->in->prompt.v, g->in->n_prefix, &n_evaluated, e));
     en->prefix.ctx = NULL; /* p ends here */
-    a->n_reused = in->n_prefix - n_evaluated;
-    t0 += en->prefix.saving_s; /* not a part of evaluating */
-    for (size_t at = in->n_prefix; at < n && !*o->stop; at += MIN(step, n - at)) {
-        TRY(session_prefill(en->s, in->prompt.v + at, MIN(step, n - at), NULL, NULL, e));
-        if (w->prefill)
-            w->prefill(w->ctx, MIN(at + step, n), n, a->n_reused, console_now() - t0);
+    g->a->n_reused = g->in->n_prefix - n_evaluated;
+    g->at = g->in->n_prefix;
+    g->begun = true;
+    return OK;
+}
+
+/* One ubatch at a time, so that the bar moves and an interruption is seen. */
+status engine_prompt(struct engine *en, bool *more, struct err *e)
+{
+    struct going *g = &en->going;
+    size_t n = g->in->prompt.n, step = session_n_ubatch(en->s);
+    double t0 = console_now() - g->a->prefill_s;
+    if (!g->begun) {
+        TRY(begin_prompt(en, t0, e));
+        t0 += en->prefix.saving_s; /* not a part of evaluating */
     }
-    if (!*o->stop)
+    if (g->at < n && !*en->o->stop) {
+        TRY(session_prefill(en->s, g->in->prompt.v + g->at, MIN(step, n - g->at), NULL, NULL, e));
+        g->at += MIN(step, n - g->at);
+        if (g->w->prefill)
+            g->w->prefill(g->w->ctx, g->at, n, g->a->n_reused, console_now() - t0);
+    }
+    *more = g->at < n || *en->o->stop;
+    if (!*more)
         TRY(session_flush(en->s, NULL, NULL, e));
-    a->prefill_s = console_now() - t0;
+    g->a->prefill_s = console_now() - t0;
+    if (!*more && en->o->save_state)
+        save_state(en, &g->in->prompt);
     return OK;
 }
 
@@ -262,55 +289,64 @@ static struct candidate choose(struct engine *en)
     return next;
 }
 
+status engine_token(struct engine *en, bool *more, struct err *e)
+{
+    const struct options *o = en->o;
+    struct going *g = &en->going;
+    struct answer *a = g->a;
+    tokenizer *tok = model_tokenizer(en->m);
+    struct candidate next = choose(en);
+    int32_t id = next.id;
+    *more = false;
+    if (!isfinite(next.logit))
+        return fail(e, ERR_FORMAT, "%s: the model computed %g as its best logit, expected a number; is a weight damaged?",
+                    gguf_name(model_gguf(en->m)), (double)next.logit);
+    if (tokenizer_is_stop(tok, id) && !o->ignore_eos) {
+        a->ending = STOP_END;
+        return OK;
+    }
+    a->n_generated++;
+    sampler_accept(en->sampler, id);
+    TRY(detok_push(tok, &g->d, id, &a->all, e));
+    follow_thoughts(a);
+    if (g->w->token)
+        TRY(g->w->token(g->w->ctx, a, a->decode_s, e));
+    if (a->n_generated >= o->n_predict)
+        a->ending = STOP_LENGTH;
+    else if (session_n_past(en->s) >= session_n_ctx(en->s))
+        a->ending = STOP_CONTEXT;
+    else
+        *more = true;
+    g->id = id;
+    return OK;
+}
+
+status engine_end(struct engine *en, struct err *e)
+{
+    struct going *g = &en->going;
+    TRY(detok_end(&g->d, &g->a->all, e));
+    follow_thoughts(g->a);
+    return g->w->token ? g->w->token(g->w->ctx, g->a, g->a->decode_s, e) : OK;
+}
+
 status engine_answer(struct engine *en, const struct input *in, const struct watch *w, struct answer *a, struct err *e)
 {
     const struct options *o = en->o;
-    tokenizer *tok = model_tokenizer(en->m);
-    struct detok d = { 0 };
-    sampler_reset(en->sampler);
-    for (size_t i = in->prompt.n > SAMPLE_WINDOW ? in->prompt.n - SAMPLE_WINDOW : 0; i < in->prompt.n; i++)
-        sampler_accept(en->sampler, in->prompt.v[i]);
-    a->ending = STOP_INTERRUPTED;
-    a->thought_end = o->reasoning ? SIZE_MAX : 0;
-    TRY(prefill(en, in, w, a, e));
-    en->unsaved.code = OK;
-    if (o->save_state && !*o->stop)
-        save_state(en, &in->prompt);
+    bool more = true;
+    engine_begin(en, in, w, a);
+    while (more && !*o->stop)
+        TRY(engine_prompt(en, &more, e));
     speculate_begin(&en->speculator, in->prompt.v, in->prompt.n);
 
     double t0 = console_now();
-    while (!*o->stop) {
-        struct candidate next = choose(en);
-        int32_t id = next.id;
-        if (!isfinite(next.logit))
-            return fail(e, ERR_FORMAT, "%s: the model computed %g as its best logit, expected a number; is a weight damaged?",
-                        gguf_name(model_gguf(en->m)), (double)next.logit);
-        if (tokenizer_is_stop(tok, id) && !o->ignore_eos) {
-            a->ending = STOP_END;
-            break;
-        }
-        a->n_generated++;
-        sampler_accept(en->sampler, id);
-        TRY(detok_push(tok, &d, id, &a->all, e));
-        follow_thoughts(a);
-        if (w->token)
-            TRY(w->token(w->ctx, a, console_now() - t0, e));
-        if (a->n_generated >= o->n_predict) {
-            a->ending = STOP_LENGTH;
-            break;
-        }
-        if (session_n_past(en->s) >= session_n_ctx(en->s)) {
-            a->ending = STOP_CONTEXT;
-            break;
-        }
-        TRY(speculate_next(&en->speculator, id, o->n_predict - a->n_generated, e));
+    for (more = true; more && !*o->stop; a->decode_s = console_now() - t0) {
+        TRY(engine_token(en, &more, e));
+        if (more)
+            TRY(speculate_next(&en->speculator, en->going.id, o->n_predict - a->n_generated, e));
     }
-    a->decode_s = console_now() - t0;
     speculate_end(&en->speculator);
     a->drafts = en->speculator.stats;
-    TRY(detok_end(&d, &a->all, e));
-    follow_thoughts(a);
-    return w->token ? w->token(w->ctx, a, a->decode_s, e) : OK;
+    return engine_end(en, e);
 }
 
 /* --long split: one part of the whole, answered in silence. */
@@ -343,12 +379,17 @@ static status answer_part(void *ctx, struct str document, size_t n_predict, stru
     return s;
 }
 
+status engine_reduce(struct engine *en, struct input *in, bool *stopped, struct err *e)
+{
+    struct long_prompt p = { in->path, &in->chat, &in->prompt, &in->n_prefix };
+    *stopped = false;
+    return long_input_is_split(&in->fit) ? long_input_reduce(&in->fit, en->o, en->m, &p, answer_part, &(struct part_of){ en, in }, stopped, e) : OK;
+}
+
 status engine_answer_whole(struct engine *en, struct input *in, const struct watch *w, struct answer *a, struct err *e)
 {
-    bool stopped = false;
-    struct long_prompt p = { in->path, &in->chat, &in->prompt, &in->n_prefix };
-    if (long_input_is_split(&in->fit))
-        TRY(long_input_reduce(&in->fit, en->o, en->m, &p, answer_part, &(struct part_of){ en, in }, &stopped, e));
+    bool stopped;
+    TRY(engine_reduce(en, in, &stopped, e));
     a->ending = STOP_INTERRUPTED;
     return stopped ? OK : engine_answer(en, in, w, a, e);
 }
@@ -363,10 +404,12 @@ void engine_say_model(const struct options *o, const model *m)
         console_note(o->con, "hayate: %s", model_note(m));
 }
 
-void engine_say_plan(const struct options *o, const model *m, size_t n_ctx)
+void engine_say_plan(const struct options *o, const model *m, size_t n_ctx, uint32_t n_seq)
 {
     struct plan plan = { 0 };
     struct session_params p = session_params_of(o, n_ctx);
+    p.n_seq = n_seq;
+    p.verify = p.head = o->draft != DRAFT_OFF && n_seq <= 1;
     session_plan(m, &p, &plan);
     console_note(o->con, "%s: %s, %s, context %zu", gguf_name(model_gguf(m)), model_backend(m), model_device(m), n_ctx);
     for (size_t i = 0; i < plan.n; i++)
@@ -374,27 +417,42 @@ void engine_say_plan(const struct options *o, const model *m, size_t n_ctx)
     console_note(o->con, "  %-24s %14zu bytes", "total", plan_total(&plan));
 }
 
-status engine_open(struct engine *en, const struct options *o, model *m, prefix_cache *cache, size_t n_ctx, struct err *e)
+/* What every engine has of its own */
+static status open_own(struct engine *en, prefix_cache *cache, struct err *e)
+{
+    const struct options *o = en->o;
+    size_t n_vocab = model_shape(en->m)->n_vocab;
+    en->prefix.cache = cache;
+    TRY(sampler_open(&en->sampler, n_vocab, &o->sample, e));
+    for (size_t id = 0; o->ignore_eos && id < n_vocab; id++)
+        if (tokenizer_is_stop(model_tokenizer(en->m), (int32_t)id))
+            TRY(ids_push(&en->banned, (int32_t)id, e));
+    size_t needs = sampler_needs(en->sampler, en->banned.n);
+    en->n_best = needs <= SESSION_BEST_MAX ? (uint32_t)needs : 0;
+    return OK;
+}
+
+status engine_open(struct engine *en, const struct options *o, model *m, prefix_cache *cache, size_t n_ctx, uint32_t n_seq, struct err *e)
 {
     struct session_params p = session_params_of(o, n_ctx);
-    size_t n_vocab = model_shape(m)->n_vocab;
+    p.n_seq = n_seq;
     *en = (struct engine){ .o = o, .m = m };
     TRY(session_open(&en->s, m, &p, o->mem_limit, e));
-    TRY(speculate_open(&en->speculator, en->s, o->draft, e));
+    TRY(speculate_open(&en->speculator, en->s, p.verify ? o->draft : DRAFT_OFF, e));
     prefix_cache_bind(cache, m, &p);
     if (o->save_state || o->load_state) {
         TRY(state_files_open(&en->states, e));
         state_files_bind(&en->states, m, &p);
     }
-    en->prefix.cache = cache;
-    TRY(sampler_open(&en->sampler, n_vocab, &o->sample, e));
-    for (size_t id = 0; o->ignore_eos && id < n_vocab; id++)
-        if (tokenizer_is_stop(model_tokenizer(m), (int32_t)id))
-            TRY(ids_push(&en->banned, (int32_t)id, e));
-    size_t needs = sampler_needs(en->sampler, en->banned.n);
-    en->n_best = needs <= SESSION_BEST_MAX ? (uint32_t)needs : 0;
+    TRY(open_own(en, cache, e));
     session_want(en->s, en->n_best);
     return OK;
+}
+
+status engine_open_guest(struct engine *en, const struct engine *host, uint32_t k, struct err *e)
+{
+    *en = (struct engine){ .o = host->o, .m = host->m, .s = session_place(host->s, k), .is_guest = true };
+    return open_own(en, host->prefix.cache, e);
 }
 
 void engine_close(struct engine *en)
@@ -403,7 +461,8 @@ void engine_close(struct engine *en)
     prefix_close(&en->prefix);
     state_files_close(&en->states);
     speculate_close(&en->speculator);
-    session_close(en->s);
+    if (!en->is_guest)
+        session_close(en->s);
     ids_free(&en->banned);
     *en = (struct engine){ 0 };
 }

@@ -77,6 +77,17 @@ struct watch {
     status (*token)(void *ctx, const struct answer *a, double seconds, struct err *e); /* after each token, and when the answer is complete */
 };
 
+/* The answer that an engine has in work. */
+struct going {
+    const struct input *in;
+    const struct watch *w;
+    struct answer *a;
+    struct detok d;
+    bool begun; /* the prefix is there */
+    size_t at;  /* ids of the prompt that have been evaluated */
+    int32_t id; /* the one that was chosen last; the timeline stands before it */
+};
+
 /* What answers prompts one after the other. Zero-initialise; the model is the caller's. */
 struct engine {
     const struct options *o;
@@ -89,17 +100,33 @@ struct engine {
     sampler *sampler;
     struct ids banned; /* --ignore-eos: the stop ids */
     uint32_t n_best;   /* how many of the largest logits the sampler needs; 0: all */
+    struct going going;
+    bool is_guest;     /* the session is that of another engine */
 };
 
-/* cache: --prefix-cache, or NULL; it stays the caller's. */
-status engine_open(struct engine *en, const struct options *o, model *m, prefix_cache *cache, size_t n_ctx, struct err *e);
+/* cache: --prefix-cache, or NULL; it stays the caller's. n_seq: places of the session, of which this engine takes the first. */
+status engine_open(struct engine *en, const struct options *o, model *m, prefix_cache *cache, size_t n_ctx, uint32_t n_seq, struct err *e);
+/* An engine at place k of the session of host, which must be closed after this one. */
+status engine_open_guest(struct engine *en, const struct engine *host, uint32_t k, struct err *e);
 void engine_close(struct engine *en);
 /* Notes on the model after it was opened, and with -v the plan of a session. */
 void engine_say_model(const struct options *o, const model *m);
-void engine_say_plan(const struct options *o, const model *m, size_t n_ctx);
+void engine_say_plan(const struct options *o, const model *m, size_t n_ctx, uint32_t n_seq);
 /* Answers one prompt from the start of the random stream; a starts zeroed. A signal ends it with STOP_INTERRUPTED and OK. */
 status engine_answer(struct engine *en, const struct input *in, const struct watch *w, struct answer *a, struct err *e);
 /* The same for an input as a whole: with --long split its parts are answered first, in silence, and then the answers to them. */
 status engine_answer_whole(struct engine *en, struct input *in, const struct watch *w, struct answer *a, struct err *e);
+
+/* The steps that engine_answer_whole consists of, for who has several answers in work at once (parallel.c): engine_reduce, engine_begin, engine_prompt until
+ * the prompt is done, engine_token until the answer is, with session_decode of going.id in between, and engine_end. in, w and a stay where they are meanwhile.
+ * Times in a are the caller's to count, but for prefill_s. */
+/* --long split: answers the parts. Then in->prompt is that of the answers to them; with *stopped it is not. */
+status engine_reduce(struct engine *en, struct input *in, bool *stopped, struct err *e);
+void engine_begin(struct engine *en, const struct input *in, const struct watch *w, struct answer *a);
+/* Evaluates up to a ubatch of the prompt, the prefix as a whole. *more: there is more of it; after a signal too. */
+status engine_prompt(struct engine *en, bool *more, struct err *e);
+/* Chooses the next id by what the last step left. *more: going.id is to be decoded; else a->ending says why not. */
+status engine_token(struct engine *en, bool *more, struct err *e);
+status engine_end(struct engine *en, struct err *e);
 
 #endif

@@ -69,6 +69,7 @@ struct bench_test {
     uint64_t seed;                /* of random ids and of the fill */
     int draft;                    /* DRAFT_AUTO, DRAFT_OFF, or how many */
     uint64_t n_depth, n_prompt, n_gen;
+    uint32_t n_parallel;          /* sequences that decode together; 1 where there is a prompt */
     size_t reps;
     const json_t *was;            /* --check: as recorded */
 };
@@ -106,8 +107,10 @@ struct bench {
 
 /* Of --draft: "off", "auto", "3" */
 const char *draft_name(int draft);
-/* What a test is called: pp512, tg128, "pp512 @ d4096", "tg128 @ d4096 random", "tg128 draft auto" */
+/* What a test is called: pp512, "pp512 @ d4096", "tg128 x8 @ d4096 random", "tg128 draft auto" */
 void test_label(const struct bench_test *t, char out[64]);
+/* Tokens that one run of it evaluates. */
+static inline uint64_t test_tokens(const struct bench_test *t) { return t->n_prompt + t->n_gen * t->n_parallel; }
 
 /* ---- results ---- */
 

@@ -77,12 +77,14 @@ static bool read_seed(const json_t *j, uint64_t *seed)
 
 static bool read_test(const json_t *j, struct bench_test *t)
 {
-    uint64_t threads = 0;
+    uint64_t threads = 0, parallel = 1;
     const char *fill = json_string_value(json_object_get(j, "fill"));
     const json_t *samples = json_object_get(j, "samples_ts"), *record = json_object_get(j, "record");
     const json_t *identity = json_object_get(json_object_get(record, "model"), "identity_xxh3");
     bool ok = whole(j, "n_prompt", 0, INT32_MAX, &t->n_prompt) && whole(j, "n_gen", 0, INT32_MAX, &t->n_gen) &&
               whole(j, "n_depth", 0, INT32_MAX, &t->n_depth) && read_form(j, &t->form) && read_seed(j, &t->seed) && t->n_prompt + t->n_gen > 0;
+    if (json_object_get(j, "n_parallel")) /* records of before have none */
+        ok = ok && whole(j, "n_parallel", 1, SESSION_SEQ_MAX, &parallel);
     if (json_object_get(j, "n_threads"))
         ok = ok && whole(j, "n_threads", 1, 1024, &threads);
     ok = ok && json_array_size(samples) > 0 && json_array_size(samples) <= MAX_REPS &&
@@ -90,6 +92,7 @@ static bool read_test(const json_t *j, struct bench_test *t)
     if (!ok)
         return false;
     t->n_threads = (uint32_t)threads;
+    t->n_parallel = (uint32_t)parallel;
     t->fill_random = fill && strcmp(fill, "random") == 0;
     const char *draft = json_string_value(json_object_get(j, "draft"));
     for (int i = DRAFT_AUTO; draft && i <= DRAFT_MAX; i++)

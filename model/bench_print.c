@@ -8,6 +8,8 @@
 void test_label(const struct bench_test *t, char out[64])
 {
     int n = snprintf(out, 64, t->n_prompt ? "pp%" PRIu64 : "tg%" PRIu64, t->n_prompt ? t->n_prompt : t->n_gen);
+    if (t->n_parallel > 1)
+        n += snprintf(out + n, 64 - (size_t)n, " x%u", t->n_parallel);
     if (t->n_depth)
         n += snprintf(out + n, 64 - (size_t)n, " @ d%" PRIu64 "%s", t->n_depth, t->fill_random ? " random" : "");
     if (t->draft != DRAFT_OFF)

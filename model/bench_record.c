@@ -106,7 +106,7 @@ static void put_samples(json_t *j, const struct result *r)
     json_t *ns = json_array(), *ts = json_array();
     double mean, dev;
     for (size_t i = 0; i < r->n; i++) {
-        ns_of[i] = 1e9 * (double)(r->t.n_prompt + r->t.n_gen) / r->rate[i];
+        ns_of[i] = 1e9 * (double)test_tokens(&r->t) / r->rate[i];
         json_array_append_new(ns, json_integer((json_int_t)ns_of[i]));
         json_array_append_new(ts, json_real(r->rate[i]));
     }
@@ -140,7 +140,7 @@ json_t *result_json(const struct bench *b, const struct result *r)
         const char *key;
         uint64_t value;
     } number[] = { { "n_batch", session_n_ubatch(b->s) }, { "n_ubatch", session_n_ubatch(b->s) }, { "n_prompt", r->t.n_prompt },
-                   { "n_gen", r->t.n_gen }, { "n_depth", r->t.n_depth } };
+                   { "n_gen", r->t.n_gen }, { "n_depth", r->t.n_depth }, { "n_parallel", r->t.n_parallel } };
     for (size_t i = 0; i < COUNT_OF(number); i++)
         json_object_set_new(j, number[i].key, json_integer((json_int_t)number[i].value));
     put_device(j, b);

@@ -3,9 +3,9 @@
  * A first pass reads, hashes and tokenises every input without keeping any: it finds what is answered already, what cannot be answered, the
  * context of the largest prompt (so memory is planned, or refused, before the first answer) and how much there is to do. The second pass
  * reads an input again, answers it and writes. A failing input gets a line and the batch goes on; a full disk ends it. */
-#include "model/answer.h"
 #include "model/document.h"
 #include "model/jsonl.h"
+#include "model/parallel.h"
 #include "model/pile.h"
 #include "model/store.h"
 
@@ -21,13 +21,24 @@ struct task {
     size_t n_prompt;
 };
 
+/* An input in work */
+struct in_work {
+    struct batch *b;
+    size_t i;            /* of the pile */
+    struct input in;
+    struct answer a;
+    size_t planned;      /* tokens of its prompt, by the first pass */
+    size_t n_tok;        /* evaluated so far, generated ones too */
+    double seconds;      /* that took */
+};
+
 struct batch {
     const struct options *o;
     struct pile pile;
     struct task *task; /* [pile.n] */
     model *m;
     prefix_cache *cache; /* NULL without --prefix-cache */
-    struct engine engine;
+    struct parallel parallel;
     store *store;      /* NULL without -o */
     jsonl *jsonl;      /* NULL without --jsonl */
     FILE *report;      /* NULL without --report */
@@ -38,11 +49,11 @@ struct batch {
     size_t left_tok;   /* prompt tokens of the inputs to do */
     size_t n_evaluated, n_reused, n_generated;
     double t0, t_first; /* start of the command, and of the first answer */
-    double prefill_s, decode_s;
+    double prefill_s, decode_s; /* of the answers that are done; those that were decoded together count a second each */
     struct draft_stats drafts;
-    /* the input in work */
-    size_t at, in_work_tok;
-    double in_work_s;
+    size_t at;         /* the input that was heard of last */
+    size_t next;       /* where the second pass stands */
+    struct in_work in_work[SESSION_SEQ_MAX];
 };
 
 static size_t n_ended(const struct batch *b) { return b->n_done + b->n_skipped + b->n_failed; }
@@ -151,7 +162,10 @@ static const char *time_left(const struct batch *b, char *buf, size_t cap)
     double speed = rate(b->n_evaluated, b->prefill_s);
     if (b->n_done && speed > 0) {
         size_t saved = b->n_to_do * b->n_prefix, tok = b->left_tok > saved ? b->left_tok - saved : 0;
-        double s = (double)tok / speed + b->decode_s / (double)b->n_done * (double)b->n_to_do - b->in_work_s;
+        double each = b->decode_s / (double)b->n_done / b->parallel.n, spent = 0;
+        for (uint32_t k = 0; k < b->parallel.n; k++)
+            spent += b->in_work[k].seconds / b->parallel.n;
+        double s = (double)tok / speed + each * (double)b->n_to_do - spent;
         snprintf(buf, cap, ", %s left", duration(t, sizeof t, MAX(s, 0)));
     }
     return buf;
@@ -161,10 +175,12 @@ static void show_status(struct batch *b, const char *what)
 {
     enum { WIDTH = 20 };
     char bar[WIDTH + 1] = { 0 }, left[64];
-    size_t ended = n_ended(b), n = b->pile.n;
-    double speed = rate(b->n_evaluated + b->n_generated + b->in_work_tok, console_now() - b->t_first);
+    size_t ended = n_ended(b), n = b->pile.n, n_tok = b->n_evaluated + b->n_generated;
     if (b->o->progress)
         return;
+    for (uint32_t k = 0; k < b->parallel.n; k++)
+        n_tok += b->in_work[k].n_tok;
+    double speed = rate(n_tok, console_now() - b->t_first);
     time_left(b, left, sizeof left);
     memset(bar, '.', WIDTH);
     memset(bar, '#', ended * WIDTH / n);
@@ -174,23 +190,25 @@ static void show_status(struct batch *b, const char *what)
 
 static void on_prefill(void *ctx, size_t done, size_t total, size_t n_reused, double seconds)
 {
-    struct batch *b = ctx;
+    struct in_work *w = ctx;
     char what[64];
-    b->in_work_tok = done - n_reused;
-    b->in_work_s = seconds;
+    w->n_tok = done - n_reused;
+    w->seconds = seconds;
+    w->b->at = w->i;
     snprintf(what, sizeof what, "prefill %zu/%zu", done, total);
-    show_status(b, what);
+    show_status(w->b, what);
 }
 
 static status on_token(void *ctx, const struct answer *a, double seconds, struct err *e)
 {
-    struct batch *b = ctx;
+    struct in_work *w = ctx;
     char what[64];
     (void)e;
-    b->in_work_tok = b->task[b->at].n_prompt - a->n_reused + a->n_generated;
-    b->in_work_s = a->prefill_s + seconds;
+    w->n_tok = w->in.prompt.n - a->n_reused + a->n_generated;
+    w->seconds = a->prefill_s + seconds;
+    w->b->at = w->i;
     snprintf(what, sizeof what, "decode %zu", a->n_generated);
-    show_status(b, what);
+    show_status(w->b, what);
     return OK;
 }
 
@@ -219,7 +237,7 @@ static void say_end(struct batch *b)
     else
         console_note(b->o->con, "%s; %s · prefill %zu tok (%zu more reused), %.1f tok/s · decode %zu tok, %.1f tok/s%s", text,
                  duration(t, sizeof t, console_now() - b->t0), b->n_evaluated, b->n_reused, rate(b->n_evaluated, b->prefill_s), b->n_generated,
-                 rate(b->n_generated, b->decode_s), drafts_text(&b->drafts, drafts, sizeof drafts));
+                 rate(b->n_generated, b->parallel.n > 1 ? b->parallel.decode_s : b->decode_s), drafts_text(&b->drafts, drafts, sizeof drafts));
 }
 
 /* ---- one input ends ---- */
@@ -332,75 +350,110 @@ static status write_answer(struct batch *b, size_t i, const struct input *in, co
     return s;
 }
 
-/* The failure is the input's own, except for ERR_IO and ERR_DEVICE. */
-static status answer_one(struct batch *b, size_t i, struct err *e)
+/* Reads input i again. The failure is the input's own. */
+static status take_up(struct batch *b, struct in_work *w, struct err *e)
 {
-    struct input in = { .path = b->pile.v[i].path };
-    struct answer a = { 0 };
-    size_t need, planned = b->task[i].n_prompt;
-    status s = input_read(b->o, &in, e);
+    struct input *in = &w->in;
+    size_t need, n_ctx = session_n_ctx(b->parallel.place[0].en.s);
+    status s = input_read(b->o, in, e);
     if (s == OK)
-        s = input_check(b->o, &in, e);
+        s = input_check(b->o, in, e);
     if (s == OK)
-        s = input_tokenize(b->o, b->m, &in, &need, e);
-    if (s == OK && need > session_n_ctx(b->engine.s))
-        s = fail(e, ERR_INPUT, "has grown while the batch ran: a context of %zu tokens, planned %zu", need, session_n_ctx(b->engine.s));
-    if (s == ERR_IO)
-        s = e->code = ERR_INPUT;
-    if (s == OK) {
-        b->task[i].n_prompt = in.prompt.n;
-        json_t *event = input_event(b, "input", i);
-        json_object_set_new(event, "prompt_tokens", json_integer((json_int_t)in.prompt.n));
-        notify(b, event);
-        input_say(b->o, &in);
-        s = engine_answer_whole(&b->engine, &in, &(struct watch){ b, on_prefill, on_token }, &a, e);
-    }
-    b->in_work_s = 0;
-    b->in_work_tok = 0;
-    b->left_tok -= planned;
+        s = input_tokenize(b->o, b->m, in, &need, e);
+    if (s == OK && need > n_ctx)
+        s = fail(e, ERR_INPUT, "has grown while the batch ran: a context of %zu tokens, planned %zu", need, n_ctx);
+    if (s != OK)
+        return s;
+    b->task[w->i].n_prompt = in->prompt.n;
+    json_t *event = input_event(b, "input", w->i);
+    json_object_set_new(event, "prompt_tokens", json_integer((json_int_t)in->prompt.n));
+    notify(b, event);
+    input_say(b->o, in);
+    return OK;
+}
+
+/* The input has had its turn. */
+static void put_away(struct batch *b, struct in_work *w)
+{
+    input_free(&w->in);
+    answer_free(&w->a);
+    b->left_tok -= w->planned;
     b->n_to_do--;
-    if (s == OK && a.ending != STOP_INTERRUPTED) {
-        b->n_evaluated += in.prompt.n - a.n_reused;
-        b->n_reused += a.n_reused;
-        b->n_generated += a.n_generated;
-        b->prefill_s += a.prefill_s;
-        b->decode_s += a.decode_s;
-        drafts_add(&b->drafts, &a.drafts);
-        s = write_answer(b, i, &in, &a, e);
+    *w = (struct in_work){ 0 };
+}
+
+static status next_input(void *ctx, uint32_t k, struct work *work, bool *more, struct err *e)
+{
+    struct batch *b = ctx;
+    struct in_work *w = &b->in_work[k];
+    for (*more = false; b->next < b->pile.n && !*b->o->stop; b->next++) {
+        struct err why;
+        size_t i = b->next;
+        if (b->task[i].state != TO_DO)
+            continue;
+        b->at = i;
+        *w = (struct in_work){ .b = b, .i = i, .in.path = b->pile.v[i].path, .planned = b->task[i].n_prompt };
+        *work = (struct work){ .index = i, .in = &w->in, .a = &w->a, .watch = { w, on_prefill, on_token } };
+        status s = take_up(b, w, &why);
         if (s == OK) {
-            b->task[i].state = DONE;
-            b->n_done++;
-            b->n_cut += answer_is_cut(&a);
-            notify_done(b, i, answer_is_cut(&a) ? "cut" : "done", NULL, &a);
-            if (b->o->progress)
-                say_done(b, i, &a);
+            *more = true;
+            b->next++;
+            return OK;
         }
+        put_away(b, w);
+        if (*b->o->stop)
+            return OK; /* the next start takes it up */
+        TRY(input_failed(b, i, &why, e));
     }
-    input_free(&in);
+    return OK;
+}
+
+static status answered(struct batch *b, const struct in_work *w, struct err *e)
+{
+    const struct answer *a = &w->a;
+    b->n_evaluated += w->in.prompt.n - a->n_reused;
+    b->n_reused += a->n_reused;
+    b->n_generated += a->n_generated;
+    b->prefill_s += a->prefill_s;
+    b->decode_s += a->decode_s;
+    drafts_add(&b->drafts, &a->drafts);
+    TRY(write_answer(b, w->i, &w->in, a, e));
+    b->task[w->i].state = DONE;
+    b->n_done++;
+    b->n_cut += answer_is_cut(a);
+    notify_done(b, w->i, answer_is_cut(a) ? "cut" : "done", NULL, a);
+    return OK;
+}
+
+/* A failure is the input's own, except for ERR_IO, which is that of a place for answers, and ERR_DEVICE. */
+static status input_ended(void *ctx, uint32_t k, struct work *work, status s, const struct err *why, struct err *e)
+{
+    struct batch *b = ctx;
+    struct in_work *w = &b->in_work[k];
+    struct err here = { 0 };
+    size_t i = work->index;
+    if (s != OK)
+        here = *why;
+    else if (w->a.ending != STOP_INTERRUPTED) /* else dropped; the next start takes it up */
+        s = answered(b, w, &here);
+    struct answer a = w->a;
+    w->a = (struct answer){ 0 };
+    put_away(b, w);
+    if (s == OK && b->task[i].state == DONE && b->o->progress)
+        say_done(b, i, &a);
     answer_free(&a);
-    return s;
+    if (s == ERR_IO || s == ERR_DEVICE) {
+        *e = here;
+        return s;
+    }
+    return s != OK && !*b->o->stop ? input_failed(b, i, &here, e) : OK;
 }
 
 static status answer_all(struct batch *b, struct err *e)
 {
-    const struct options *o = b->o;
     b->t_first = console_now();
-    for (size_t i = 0; i < b->pile.n && !*o->stop; i++) {
-        struct err why;
-        if (b->task[i].state != TO_DO)
-            continue;
-        b->at = i;
-        status s = answer_one(b, i, &why);
-        if (b->task[i].state == TO_DO && *o->stop) /* dropped; the next start takes it up */
-            break;
-        if (s == ERR_IO || s == ERR_DEVICE) {
-            *e = why;
-            return s;
-        }
-        if (s != OK)
-            TRY(input_failed(b, i, &why, e));
-    }
-    console_progress_end(o->con);
+    TRY(parallel_answer(&b->parallel, &(struct work_source){ b, next_input, input_ended }, e));
+    console_progress_end(b->o->con);
     return OK;
 }
 
@@ -471,9 +524,10 @@ static status run_all(struct batch *b, struct err *e)
     TRY(survey(b, e));
     notify_plan(b);
     if (b->n_to_do && !*o->stop) {
+        uint32_t n = (uint32_t)MIN(o->n_parallel, b->n_to_do);
         if (o->verbose)
-            engine_say_plan(o, b->m, b->n_ctx);
-        if (engine_open(&b->engine, o, b->m, b->cache, b->n_ctx, e) != OK) {
+            engine_say_plan(o, b->m, b->n_ctx, n);
+        if (parallel_open(&b->parallel, o, b->m, b->cache, b->n_ctx, n, e) != OK) {
             console_note(o->con, "hayate: the largest input is %s, %zu tokens; with -c inputs that are too long fail and the others go on",
                          b->pile.v[b->at].shown, b->task[b->at].n_prompt);
             return e->code;
@@ -507,7 +561,11 @@ int cmd_batch(const struct options *o)
         console_error(o->con, "stopped after %zu of %zu inputs; start again to continue", n_ended(&b), b.pile.n);
     if (b.task)
         notify_end(&b, code);
-    engine_close(&b.engine);
+    for (size_t k = 0; k < COUNT_OF(b.in_work); k++) { /* where a failure ended it all */
+        input_free(&b.in_work[k].in);
+        answer_free(&b.in_work[k].a);
+    }
+    parallel_close(&b.parallel);
     prefix_cache_close(b.cache);
     jsonl_close(b.jsonl);
     store_close(b.store);

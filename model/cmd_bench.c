@@ -20,6 +20,18 @@ enum { BEFORE_FILL = 64 };
 
 /* ---- one run ---- */
 
+/* One id at every place, from different parts of the trace, so that they do not all choose the same experts */
+static status decode_together(struct bench *b, const struct bench_test *t, const int32_t *ids, uint64_t i, struct err *e)
+{
+    session *place[SESSION_SEQ_MAX];
+    int32_t id[SESSION_SEQ_MAX];
+    for (uint32_t r = 0; r < t->n_parallel; r++) {
+        place[r] = session_place(b->s, r);
+        id[r] = ids[(i + r * (t->n_gen / t->n_parallel + 1)) % t->n_gen];
+    }
+    return session_decode_rows(place, id, t->n_parallel, e);
+}
+
 /* One timed run from where the session is */
 static status run_from_here(struct bench *b, const struct bench_test *t, double *seconds, struct err *e)
 {
@@ -30,17 +42,29 @@ static status run_from_here(struct bench *b, const struct bench_test *t, double 
         TRY(session_flush(b->s, NULL, NULL, e));
     }
     for (uint64_t i = 0; i < t->n_gen; i++)
-        TRY(speculate_next(&b->speculator, ids[t->n_prompt + i], t->n_gen - 1 - i, e));
+        TRY(t->n_parallel > 1 ? decode_together(b, t, ids + t->n_prompt, i, e)
+                              : speculate_next(&b->speculator, ids[t->n_prompt + i], t->n_gen - 1 - i, e));
     *seconds = console_now() - t0;
     speculate_end(&b->speculator);
-    TRY(session_fetch_logits(b->s, e));
-    return model_check_logits(b->m, session_logits(b->s), e);
+    for (uint32_t r = 0; r < t->n_parallel; r++) {
+        TRY(session_fetch_logits(session_place(b->s, r), e));
+        TRY(model_check_logits(b->m, session_logits(session_place(b->s, r)), e));
+    }
+    return OK;
+}
+
+/* All places to the depth: its K and V they have, the rest is in the mark */
+static status go_to_mark(struct bench *b, const struct bench_test *t, struct err *e)
+{
+    for (uint32_t r = 0; r < t->n_parallel; r++)
+        TRY(session_return(session_place(b->s, r), b->mark, e));
+    return OK;
 }
 
 /* The same from the mark */
 static status run_once(struct bench *b, const struct bench_test *t, double *seconds, struct err *e)
 {
-    TRY(session_return(b->s, b->mark, e));
+    TRY(go_to_mark(b, t, e));
     speculate_begin(&b->speculator, b->ids, t->n_depth + t->n_prompt);
     return run_from_here(b, t, seconds, e);
 }
@@ -141,7 +165,10 @@ static status fill_depth(struct bench *b, const struct bench_test *t, uint64_t f
         TRY(session_prefill(b->s, b->ids + at, MIN(step, to - at), NULL, NULL, e));
     if (to < t->n_depth)
         TRY(session_fill(b->s, t->n_depth, t->seed, e));
-    return session_mark(b->s, b->mark, e);
+    TRY(session_mark(b->s, b->mark, e));
+    for (uint32_t r = 1; r < session_n_seq(b->s); r++)
+        TRY(session_copy(session_place(b->s, r), b->s, e));
+    return OK;
 }
 
 /* A session of n_ctx positions with the settings of t, at its depth */
@@ -149,6 +176,7 @@ static status enter_depth(struct bench *b, const struct bench_test *t, size_t n_
 {
     struct session_params p = t->form;
     p.n_ctx = n_ctx;
+    p.n_seq = t->n_parallel;
     TRY(session_open(&b->s, b->m, &p, b->o->mem_limit, e));
     TRY(speculate_open(&b->speculator, b->s, t->draft, e));
     session_device_memory(b->s, &b->memory);
@@ -164,7 +192,8 @@ static status enter_depth(struct bench *b, const struct bench_test *t, size_t n_
 static bool same_session(const struct bench_test *a, const struct bench_test *b)
 {
     const struct session_params *p = &a->form, *q = &b->form;
-    return a->n_threads == b->n_threads && a->fill_random == b->fill_random && a->seed == b->seed && a->draft == b->draft && p->n_ubatch == q->n_ubatch && p->kv == q->kv &&
+    return a->n_threads == b->n_threads && a->n_parallel == b->n_parallel && a->fill_random == b->fill_random && a->seed == b->seed && a->draft == b->draft &&
+           p->n_ubatch == q->n_ubatch && p->kv == q->kv &&
            p->precise == q->precise && p->no_gather == q->no_gather && p->no_union == q->no_union && p->no_pooled_cache == q->no_pooled_cache &&
            p->pooled_max_tokens == q->pooled_max_tokens;
 }
@@ -204,7 +233,7 @@ static status prepare(struct bench *b, const struct bench_test *t, size_t n, str
 
 /* ---- one test ---- */
 
-static double rate_of(const struct bench_test *t, double seconds) { return (double)(t->n_prompt + t->n_gen) / seconds; }
+static double rate_of(const struct bench_test *t, double seconds) { return (double)test_tokens(t) / seconds; }
 
 static status warm_up(struct bench *b, struct result *r, struct err *e)
 {
@@ -240,7 +269,7 @@ static status profile_test(struct bench *b, const struct result *r, struct err *
     double seconds;
     profile_restart(b->profile);
     speculate_begin(&b->speculator, b->ids, r->t.n_depth + r->t.n_prompt);
-    TRY(session_return(b->s, b->mark, e)); /* which chooses among the logits anew: no call of the test */
+    TRY(go_to_mark(b, &r->t, e)); /* which chooses among the logits anew: no call of the test */
     TRY(session_profile(b->s, profile_call, b->profile, e));
     status s = run_from_here(b, &r->t, &seconds, e);
     session_profile(b->s, NULL, NULL, NULL);
@@ -291,7 +320,8 @@ static size_t list_tests(const struct options *o, struct bench_test *list)
                     for (size_t i = 0; i < o->b_prompt.n + o->b_gen.n; i++) {
                         bool gen = i >= o->b_prompt.n;
                         struct bench_test x = { .n_threads = (uint32_t)o->b_threads.v[t], .form = session_params_of(o, 0), .seed = o->sample.seed,
-                                                .draft = o->draft, .fill_random = o->b_fill == FILL_RANDOM, .n_depth = o->b_depth.v[d], .reps = o->b_reps };
+                                                .draft = o->draft, .fill_random = o->b_fill == FILL_RANDOM, .n_depth = o->b_depth.v[d], .reps = o->b_reps,
+                                                .n_parallel = gen ? o->n_parallel : 1 };
                         x.form.n_ubatch = (uint32_t)o->b_ubatch.v[u];
                         x.form.kv = (enum kv_type)o->b_kv.v[k];
                         *(gen ? &x.n_gen : &x.n_prompt) = gen ? o->b_gen.v[i - o->b_prompt.n] : o->b_prompt.v[i];

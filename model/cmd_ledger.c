@@ -111,10 +111,13 @@ static void print_file(const struct step *decode, const struct colons *roof, con
     struct least l = least_of(decode, roof, n);
     printf("\nfor one token the file has %" PRIu64 " bytes of matrices, %" PRIu64 " of vectors, %" PRIu64 " of n-gram rows, which the host reads\n", n->matrices,
            n->vectors, n->ngram);
-    printf("the least a token needs: %" PRIu64 " bytes with its state", l.bytes);
+    if (decode->n_tok > 1)
+        printf("the least a step of %u rows needs, if all choose the same experts: %" PRIu64 " bytes with their states", decode->n_tok, l.bytes);
+    else
+        printf("the least a token needs: %" PRIu64 " bytes with its state", l.bytes);
     if (roof->n)
         printf("; at %.4g bytes/s %.3f ms; the step above %.3f ms = %.2f tokens/s, %.3f times as long", roof->v[0], 1e3 * l.seconds, 1e3 * decode->total,
-               1 / decode->total, decode->total / l.seconds);
+               decode->n_tok / decode->total, decode->total / l.seconds);
     putchar('\n');
 }
 
@@ -180,7 +183,7 @@ int cmd_ledger(const struct options *o)
     size_t depth = o->ledger_depth;
     status s = st ? model_open(&m, o->model_path, &p, &e) : fail(&e, ERR_NOMEM, "ledger");
     if (s == OK) {
-        st[0].name = "decode step", st[0].n_tok = 1;
+        st[0].name = "decode step", st[0].n_tok = o->n_parallel;
         st[1].name = "prompt step", st[1].n_tok = o->n_ubatch ? o->n_ubatch : 2048;
         s = record(m, o, depth, st, &e);
     }

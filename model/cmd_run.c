@@ -1,9 +1,10 @@
 /* cmd_run.c - one answer per input.
  *
- * All inputs are read, checked and tokenised first; then one session, sized for the largest, answers them in turn. An input that fails
- * prints nothing on stdout and does not stop the others; the exit code is that of the worst. */
-#include "model/answer.h"
+ * All inputs are read, checked and tokenised first; then one session, sized for the largest, answers them in turn, or with --parallel several at once.
+ * What is said and printed has the order of the inputs either way. An input that fails prints nothing on stdout and does not stop the others; the exit
+ * code is that of the worst. */
 #include "model/document.h"
+#include "model/parallel.h"
 #include "model/profile.h"
 
 #include <errno.h>
@@ -13,25 +14,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The answer to an input, and how much of it has been shown. */
+struct showing {
+    struct run *r;
+    struct input *in;
+    struct answer a;
+    status s;              /* of the answer, once it has ended */
+    struct err why;
+    bool ended;
+    size_t shown;          /* bytes of the answer already on stdout */
+    size_t thought_shown;  /* bytes of thought already on stderr */
+};
+
 struct run {
     const struct options *o;
     struct input *in;      /* [o->n_files] */
     bool *ready;           /* [o->n_files] whether it can be answered */
+    struct showing *v;     /* [o->n_files] */
+    size_t next, turn;     /* the inputs to be taken up next, and whose turn it is on stdout and stderr */
     model *m;
     prefix_cache *cache;   /* NULL without --prefix-cache */
-    struct engine engine;
+    struct parallel parallel;
     struct profile *profile; /* NULL without --profile and --trace */
     size_t n_answers;      /* printed so far */
+    bool gone;             /* stdout */
     int code;
-};
-
-/* The answer being made, and how much of it has been shown. */
-struct showing {
-    struct run *r;
-    const char *path;
-    bool stream;           /* on a terminal the answer appears as it grows */
-    size_t shown;          /* bytes of the answer already on stdout */
-    size_t thought_shown;  /* bytes of thought already on stderr */
 };
 
 /* Interruption, then failure, then misuse, then a cut answer. */
@@ -146,29 +153,36 @@ static void show_thoughts(struct showing *v, const struct answer *a, bool comple
     v->thought_shown = SIZE_MAX;
 }
 
+/* Only what the others wait for is shown as it grows. */
+static bool has_turn(const struct showing *v) { return v == &v->r->v[v->r->turn]; }
+
 static void on_prefill(void *ctx, size_t done, size_t total, size_t n_reused, double seconds)
 {
     struct showing *v = ctx;
-    console_progress(v->r->o->con, "prefill", done, total, n_reused, seconds);
+    if (has_turn(v))
+        console_progress(v->r->o->con, "prefill", done, total, n_reused, seconds);
 }
 
 static status on_token(void *ctx, const struct answer *a, double seconds, struct err *e)
 {
     struct showing *v = ctx;
     const struct options *o = v->r->o;
+    bool stream = o->con->out_tty && !o->json; /* on a terminal the answer appears as it grows */
+    if (!has_turn(v))
+        return OK;
     if (a->n_generated == 1)
         console_progress_end(o->con);
     show_thoughts(v, a, false);
     struct str t = answer_text(a);
-    if (v->stream && t.n > v->shown) {
+    if (stream && t.n > v->shown) {
         if (v->shown == 0) {
             console_progress_end(o->con);
-            TRY(show_header(v->r, v->path, e));
+            TRY(show_header(v->r, v->in->path, e));
         }
         TRY(console_write(t.p + v->shown, t.n - v->shown, e));
         v->shown = t.n;
     }
-    if (!v->stream && (o->quiet || a->thought_end != SIZE_MAX))
+    if (!stream && (o->quiet || a->thought_end != SIZE_MAX))
         console_progress(o->con, "decode", a->n_generated, 0, 0, seconds);
     return OK;
 }
@@ -220,31 +234,66 @@ static void print_timing(struct run *r, const struct input *in, const struct ans
                  drafts_text(&a->drafts, drafts, sizeof drafts));
 }
 
-/* False when going on makes no sense: stdout is gone. */
-static bool answer_one(struct run *r, struct input *in)
+/* An answer that has ended has its turn. */
+static void show_answer(struct run *r, struct showing *v)
 {
-    struct err e;
-    struct answer a = { 0 };
-    struct showing v = { .r = r, .path = in->path, .stream = r->o->con->out_tty && !r->o->json };
-    status s = engine_answer_whole(&r->engine, in, &(struct watch){ &v, on_prefill, on_token }, &a, &e);
-    if (s == OK)
-        show_thoughts(&v, &a, true);
+    struct answer *a = &v->a;
+    if (v->s == OK)
+        show_thoughts(v, a, true);
     console_progress_end(r->o->con);
-    if (s == OK && r->engine.unsaved.code != OK)
-        failed(r, &r->engine.unsaved);
-    if (s == OK)
-        s = print_answer(&v, in, &a, &e);
-    if (s != OK) {
-        failed(r, &e);
-    } else if (!(a.ending == STOP_INTERRUPTED && interrupted(r)) || a.n_generated) {
-        if (answer_is_cut(&a))
+    if (v->s == OK && r->parallel.place[0].en.unsaved.code != OK)
+        failed(r, &r->parallel.place[0].en.unsaved);
+    if (v->s == OK)
+        v->s = print_answer(v, v->in, a, &v->why);
+    if (v->s != OK) {
+        failed(r, &v->why);
+    } else if (!(a->ending == STOP_INTERRUPTED && interrupted(r)) || a->n_generated) {
+        if (answer_is_cut(a))
             worsen(&r->code, EXIT_CUT);
-        print_timing(r, in, &a);
-        if (r->profile)
-            r->profile->wall += a.prefill_s + a.decode_s;
+        print_timing(r, v->in, a);
     }
-    answer_free(&a);
-    return s != ERR_IO;
+    r->gone = v->s == ERR_IO;
+    answer_free(a);
+}
+
+/* ---- inputs to answers ---- */
+
+static status next_input(void *ctx, uint32_t k, struct work *w, bool *more, struct err *e)
+{
+    struct run *r = ctx;
+    (void)k, (void)e;
+    while (r->next < r->o->n_files && !r->ready[r->next])
+        r->next++;
+    *more = r->next < r->o->n_files && !interrupted(r) && !r->gone;
+    if (!*more)
+        return OK;
+    struct showing *v = &r->v[r->next];
+    *v = (struct showing){ .r = r, .in = &r->in[r->next] };
+    *w = (struct work){ .index = r->next++, .in = v->in, .a = &v->a, .watch = { v, on_prefill, on_token } };
+    return OK;
+}
+
+static status input_ended(void *ctx, uint32_t k, struct work *w, status s, const struct err *why, struct err *e)
+{
+    struct run *r = ctx;
+    struct showing *v = &r->v[w->index];
+    (void)k;
+    v->ended = true;
+    v->s = s;
+    if (s != OK)
+        v->why = *why;
+    for (; r->turn < r->next && (!r->ready[r->turn] || r->v[r->turn].ended) && !r->gone; r->turn++)
+        if (r->ready[r->turn])
+            show_answer(r, &r->v[r->turn]);
+    return r->gone ? fail(e, ERR_IO, "stdout") : OK;
+}
+
+static size_t turn_of_first(const struct run *r)
+{
+    size_t i = 0;
+    while (i < r->o->n_files && !r->ready[i])
+        i++;
+    return i;
 }
 
 /* ---- the command ---- */
@@ -323,27 +372,34 @@ static status run_all(struct run *r, struct err *e)
     TRY(profile_begin(r, e));
     TRY(open_model(o, &r->m, e));
     engine_say_model(o, r->m);
-    if (!tokenize_inputs(r, &n_ctx))
+    size_t n = tokenize_inputs(r, &n_ctx);
+    uint32_t n_seq = (uint32_t)MIN(o->n_parallel, n);
+    if (!n)
         return OK;
     if (o->verbose)
-        engine_say_plan(o, r->m, n_ctx);
-    TRY(engine_open(&r->engine, o, r->m, r->cache, n_ctx, e));
+        engine_say_plan(o, r->m, n_ctx, n_seq);
+    TRY(parallel_open(&r->parallel, o, r->m, r->cache, n_ctx, n_seq, e));
     if (r->profile)
-        TRY(session_profile(r->engine.s, profile_call, r->profile, e));
-    for (size_t i = 0; i < o->n_files && !interrupted(r); i++)
-        if (r->ready[i] && !answer_one(r, &r->in[i]))
-            break;
+        TRY(session_profile(r->parallel.place[0].en.s, profile_call, r->profile, e));
+    r->turn = turn_of_first(r);
+    status s = parallel_answer(&r->parallel, &(struct work_source){ r, next_input, input_ended }, e);
+    if (r->profile)
+        r->profile->wall = r->parallel.prefill_s + r->parallel.decode_s;
+    if (s != OK && !r->gone) /* else it has been said */
+        return s;
+    interrupted(r);
     return profile_end(r, e);
 }
 
 int cmd_run(const struct options *o)
 {
     struct err e;
-    struct run r = { .o = o, .in = calloc(o->n_files, sizeof *r.in), .ready = calloc(o->n_files, sizeof *r.ready) };
-    status s = r.in && r.ready ? run_all(&r, &e) : fail(&e, ERR_NOMEM, "inputs");
+    struct run r = { .o = o, .in = calloc(o->n_files, sizeof *r.in), .ready = calloc(o->n_files, sizeof *r.ready),
+                     .v = calloc(o->n_files, sizeof *r.v) };
+    status s = r.in && r.ready && r.v ? run_all(&r, &e) : fail(&e, ERR_NOMEM, "inputs");
     if (s != OK && !interrupted(&r))
         failed(&r, &e);
-    engine_close(&r.engine);
+    parallel_close(&r.parallel);
     if (r.profile)
         profile_close(r.profile, NULL); /* where it came to nothing */
     free(r.profile);
@@ -351,7 +407,10 @@ int cmd_run(const struct options *o)
     model_close(r.m);
     for (size_t i = 0; r.in && i < o->n_files; i++)
         input_free(&r.in[i]);
+    for (size_t i = r.turn; r.v && i < r.next; i++) /* what an error left without its turn */
+        answer_free(&r.v[i].a);
     free(r.in);
     free(r.ready);
+    free(r.v);
     return r.code;
 }

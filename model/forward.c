@@ -81,6 +81,10 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok, enum gdn_p
     CALL(c, model_kernels, K_ple_gate, n_tok * s->n_stream, struct ple_gate_args, .residual = f->residual, .key = f->ple_s.key, .value = f->ple_s.value,
          .norm_key = f->ple_s.norm_key, .norm_query = f->ple_s.norm_query, .norm_conv = f->ple_s.norm_conv, .gv = f->ple_s.gv, .z = z,
          .n_stream = s->n_stream, .n_embd = s->n_embd, .eps = s->eps);
+    if (f->seqs.n) {
+        forward_rows_ple_conv(c, f);
+        return;
+    }
     CALL(c, model_kernels, K_ple_conv, width, struct ple_conv_args, .z = z, .gv = f->ple_s.gv, .conv = f->ple_s.conv,
          .window = window, .residual = f->residual, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = n_tok);
 }
@@ -206,6 +210,8 @@ void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n
     mix(c, f, &l->hc_attn, 0, n_tok, phase);
     if (phase == GDN_VERIFY)
         forward_verify_layer(c, f, il, n_tok);
+    else if (f->seqs.n)
+        (f->shape->is_qsa[il] ? forward_rows_qsa : forward_rows_gdn)(c, f, il);
     else if (f->shape->is_qsa[il])
         qsa_record(c, &l->qsa, &f->qsa_s, &f->qsa, f->step_at, f->u, n_tok);
     else
@@ -309,6 +315,12 @@ void forward_init(struct forward *f, const struct shape *s, const struct weights
     /* All-row logits go through the head in strips of about 16 MB */
     size_t strip = ((size_t)16 << 20) / ((size_t)s->n_vocab * sizeof(float));
     f->max_logits = (uint32_t)MAX((size_t)DECODE_ROWS, MIN(strip, (size_t)MIN(max_tok, 64u)));
+}
+
+void forward_together(struct forward *f, uint32_t n_seq)
+{
+    f->qsa.n_seq = n_seq;
+    f->max_logits = MAX(f->max_logits, n_seq);
 }
 
 status forward_check_device(const struct shape *s, struct err *e)

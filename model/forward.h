@@ -19,9 +19,9 @@ enum { DECODE_ROWS = 8 }; /* rows of a decode step, at most */
 
 /* What the host writes for every step. */
 struct forward_step {
-    struct gpu_step step;
     uint32_t fold;        /* rows of the last verify step that count */
     uint32_t reserved[3];
+    struct gpu_step step[1 + DECODE_ROWS]; /* of the step; of its row r alone, where the rows are of several sequences */
 };
 
 /* A hyper-connection module, ready to record. */
@@ -79,16 +79,20 @@ struct forward {
     struct matmul_job *ple_in;   /* [2]: key, value */
     struct gpu_mat *token_embd;
     /* SHARED memory: what the host writes for every step. A device copies it to the places *_at first. */
-    struct gpu_step *step;
+    struct gpu_step *step; /* [1 + DECODE_ROWS], in a struct forward_step */
     uint32_t *fold;
     gpu_addr step_at, fold_at, ids_at, rope_at, ngram_at, shared_delta;
-    gpu_addr best_at;    /* [DECODE_ROWS * TOP_MAX] struct argmax_best, SHARED too: what forward_choose finds */
+    gpu_addr best_at;    /* [DECODE_ROWS, TOP_MAX] struct argmax_best, SHARED too: what forward_choose finds */
     int32_t *ids;        /* [max_tok] */
     float *rope;         /* [3 + max_tok, rope_dim] */
     float *inv_freq;     /* [rope_dim / 2] inverse frequencies of the rope table */
     float *ngram;        /* [max_tok, ple_head * ple_row] */
 
     /* while recording */
+    struct forward_seqs {
+        struct forward *const *of; /* [n] schedules of the sequences that the rows of the step belong to, in the same scratch; */
+        uint32_t n;                /* 0: all rows are of this one */
+    } seqs;
     gpu_addr residual;   /* [max_tok, n_stream, n_embd]: where it is now */
     bool pending;        /* y of the last block is not in it yet */
 
@@ -119,6 +123,8 @@ struct forward {
 /* Dimensions and limits; before forward_place. rounded: operands may be rounded, to f16 for the matrix units of a device, to integers on the cpu. */
 void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, uint32_t kv_type, struct qsa_form form,
                   bool device, bool rounded);
+/* Says that steps will hold one row of each of up to n_seq sequences; between forward_init and forward_place. */
+void forward_together(struct forward *f, uint32_t n_seq);
 /* ERR_UNSUPPORTED, by name, for a shape outside the bounds of the device kernels. */
 status forward_check_device(const struct shape *s, struct err *e);
 /* Memory of a session. Each may only count. */
@@ -141,6 +147,8 @@ uint32_t forward_max_calls(const struct forward *f);
 void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos);
 /* Writes their rope table and n-gram rows, which forward_fetch_tables and the layers behind forward_first_layers() read. past: see ngram_gather. */
 void forward_gather(struct forward *f, const int32_t *past);
+/* The rope table of rows at positions pos .. pos + n - 1, as struct gpu_step has it. */
+void forward_rope(const struct forward *f, size_t pos, uint32_t n, float *rope);
 /* How many layers at the beginning need neither. */
 uint32_t forward_first_layers(const struct forward *f);
 
@@ -175,5 +183,26 @@ void forward_slide(struct gpu_cmd *c, const struct forward *f);
 void forward_verify_layer(struct gpu_cmd *c, const struct forward *f, uint32_t il, uint32_t n_tok);
 /* The *fold first rows of the last verify step go into the recurrent state, and that is all. */
 void forward_fold(struct gpu_cmd *c, struct forward *f);
+
+/* ---- steps with one row of each of several sequences: forward_rows.c ---- */
+
+/* Where a row comes from: its id, the position it takes, and what ngram_gather calls past. */
+struct forward_row {
+    int32_t id;
+    size_t pos;
+    const int32_t *past;
+};
+/* As forward_begin and forward_gather, for rows [n]. */
+void forward_rows_begin(struct forward *f, const struct forward_row *rows, uint32_t n);
+void forward_rows_gather(struct forward *f, const struct forward_row *rows, uint32_t n);
+/* Records the whole step into the two lists of a decode step (see above); n_best = 0: without forward_choose. The products are those of f. Its bits are
+ * those of n steps of one row. */
+void forward_rows_record(struct gpu_cmd *first, struct gpu_cmd *rest, struct forward *f, struct forward *const *of, uint32_t n, uint32_t n_best);
+/* What forward.c records differently for such rows */
+void forward_rows_ple_conv(struct gpu_cmd *c, struct forward *f);
+void forward_rows_qsa(struct gpu_cmd *c, struct forward *f, uint32_t il);
+void forward_rows_gdn(struct gpu_cmd *c, struct forward *f, uint32_t il);
+/* An upper bound of the calls of such a step. */
+uint32_t forward_rows_max_calls(const struct forward *f, uint32_t n_seq);
 
 #endif

@@ -23,16 +23,17 @@ void forward_place_step(struct forward *f, struct forward_memory *m)
     f->best_at = ADDR(arena_take(&m->shared, (size_t)DECODE_ROWS * TOP_MAX, sizeof(struct argmax_best))) + m->shared_delta;
     f->inv_freq = arena_take(&m->blocks, s->rope_dim / 2, sizeof(float));
     if (step) {
-        f->step = &step->step;
+        f->step = step->step;
         f->fold = &step->fold;
     }
-    f->step_at = ADDR(step), f->ids_at = ADDR(f->ids), f->rope_at = ADDR(f->rope), f->ngram_at = ADDR(f->ngram);
-    f->fold_at = f->step_at + offsetof(struct forward_step, fold);
+    f->step_at = ADDR(step) + offsetof(struct forward_step, step), f->ids_at = ADDR(f->ids), f->rope_at = ADDR(f->rope), f->ngram_at = ADDR(f->ngram);
+    f->fold_at = ADDR(step) + offsetof(struct forward_step, fold);
     f->shared_delta = m->shared_delta;
     if (!f->device)
         return;
-    f->step_at = ADDR(arena_take(&m->scratch, 1, sizeof *step));
-    f->fold_at = f->step_at + offsetof(struct forward_step, fold);
+    step = arena_take(&m->scratch, 1, sizeof *step);
+    f->step_at = ADDR(step) + offsetof(struct forward_step, step);
+    f->fold_at = ADDR(step) + offsetof(struct forward_step, fold);
     f->ids_at = ADDR(arena_take(&m->scratch, n, sizeof *f->ids));
     f->rope_at = ADDR(arena_take(&m->scratch, rope, sizeof(float)));
     f->ngram_at = ADDR(arena_take(&m->scratch, ngram, sizeof(float)));
@@ -46,18 +47,24 @@ void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos
     f->step->pos = (uint32_t)pos;
 }
 
+void forward_rope(const struct forward *f, size_t pos, uint32_t n, float *rope)
+{
+    const struct shape *s = f->shape;
+    for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++, rope += s->rope_dim) {
+        float p = pos + j >= 3 ? (float)(pos + j - 3) : 0; /* entries before position 0 are never read */
+        for (uint32_t i = 0; i < s->rope_dim / 2; i++) {
+            float angle = p * f->inv_freq[i]; /* in f32, as the reference has it (spec 4.2) */
+            rope[2 * i] = cosf(angle);
+            rope[2 * i + 1] = sinf(angle);
+        }
+    }
+}
+
 void forward_gather(struct forward *f, const int32_t *past)
 {
     const struct shape *s = f->shape;
-    uint32_t half = s->rope_dim / 2, n = f->step->n_tok, pos = f->step->pos;
-    for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++) {
-        float p = pos + j >= 3 ? (float)(pos + j - 3) : 0; /* entries before position 0 are never read */
-        for (uint32_t i = 0; i < half; i++) {
-            float angle = p * f->inv_freq[i]; /* in f32, as the reference has it (spec 4.2) */
-            f->rope[(size_t)j * s->rope_dim + 2 * i] = cosf(angle);
-            f->rope[(size_t)j * s->rope_dim + 2 * i + 1] = sinf(angle);
-        }
-    }
+    uint32_t n = f->step->n_tok;
+    forward_rope(f, f->step->pos, n, f->rope);
     if (s->ple_layer >= 0)
         ngram_gather(s, &f->w->ple, past, f->ids, n, f->ngram);
 }
@@ -88,13 +95,14 @@ static void fetch(struct gpu_cmd *c, const struct forward *f, const void *const 
 void forward_fetch_ids(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
 {
     if (f->device)
-        fetch(c, f, (const void *[]){ f->step, f->ids }, (gpu_addr[]){ f->step_at, f->ids_at }, (size_t[]){ sizeof(struct forward_step), n_tok * sizeof *f->ids });
+        fetch(c, f, (const void *[]){ f->fold, f->ids }, (gpu_addr[]){ f->fold_at, f->ids_at },
+              (size_t[]){ offsetof(struct forward_step, step) + (1 + f->seqs.n) * sizeof *f->step, n_tok * sizeof *f->ids });
 }
 
 void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
 {
     const struct shape *s = f->shape;
-    size_t rope = s->n_qsa ? (3 + (size_t)n_tok) * s->rope_dim : 0, ngram = s->ple_layer >= 0 ? (size_t)n_tok * s->ple_head * s->ple_row : 0;
+    size_t rope = s->n_qsa ? (f->seqs.n ? 4 * (size_t)n_tok : 3 + (size_t)n_tok) * s->rope_dim : 0, ngram = s->ple_layer >= 0 ? (size_t)n_tok * s->ple_head * s->ple_row : 0;
     if (f->device)
         fetch(c, f, (const void *[]){ f->rope, f->ngram }, (gpu_addr[]){ f->rope_at, f->ngram_at },
               (size_t[]){ rope * sizeof(float), ngram * sizeof(float) });

@@ -42,6 +42,7 @@ struct session_params {
     uint32_t n_ubatch;  /* rows of a prefill step; rounded up to a multiple of 64. 0: 512, on a device 2048 */
     enum kv_type kv;
     bool precise;       /* float32 path: f32 caches, activations never quantised */
+    uint32_t n_seq;     /* timelines that may take a step together, up to SESSION_SEQ_MAX; 0: 1 */
     /* For comparison; all but no_union only on the cpu. Each gives the same bits as without. */
     bool no_gather;     /* attention over the whole cache with a mask */
     bool no_union;      /* each row of a prompt reads its own blocks */
@@ -51,6 +52,7 @@ struct session_params {
     bool head;          /* and so will the draft head, if the model has one that the backend can run */
     bool draft_dense;   /* its attention sees all positions */
 };
+enum { SESSION_SEQ_MAX = 8 };
 /* "f16", "f32" or "q8_0": the type that K and V are kept in */
 const char *kv_type_name(const struct session_params *p);
 
@@ -165,6 +167,22 @@ void session_rest_head(session *s, bool rests);
 /* From here on prompts run the whole head over every position and hand its logits to fn: those of row p are about position p + 2. ERR_UNSUPPORTED. */
 status session_score_head(session *s, session_rows_fn fn, void *ctx, struct err *e);
 
+/* ---- several timelines ----
+ *
+ * A session opened for n_seq timelines has n_seq places. Each is a session of its own, with its own positions, caches and logits; what is dead between
+ * steps they share, so the logits of a place are good (to read, to mark, to save) only until the next step of any of them, session_return included, while
+ * session_best stays; and session_flush must follow the last session_prefill of a segment before another place takes a step. */
+
+/* Place k, 0 .. n_seq - 1; place 0 is s. Closing s closes all, the others are not closed by themselves. session_want and session_profile of s hold for
+ * all places. */
+session *session_place(session *s, uint32_t k);
+uint32_t session_n_seq(const session *s);
+/* One generated id at each of n (1 .. n_seq) different places of one session, in one step that reads each weight once for all of them. Leaves every place as
+ * session_decode would, to the bit. Nothing may wait for session_flush. ERR_USAGE as session_decode. */
+status session_decode_rows(session *const *place, const int32_t *ids, uint32_t n, struct err *e);
+/* Takes `to` to where `from` stands, another place of the same session, whose logits are good. */
+status session_copy(session *to, const session *from, struct err *e);
+
 /* ---- what a step consists of ---- */
 
 /* A call of a step. */
@@ -177,7 +195,8 @@ struct session_call {
 typedef void (*session_call_fn)(void *ctx, const struct session_call *call);
 /* From here on every call of every step is timed and reported in order, after its step. fn = NULL ends it. Results do not change. ERR_NOMEM. */
 status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e);
-/* Records the step of n rows at position pos and reports its calls without running it: of session_decode (n = 1), or of session_prefill without head.
+/* Records the step of n rows at position pos and reports its calls without running it: of session_decode (n = 1), of session_decode_rows at n places that all
+ * stand at pos (n up to n_seq), or of session_prefill without head.
  * Positions lie inside the context and n in session_n_ubatch. The timeline stays where it is. */
 status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e);
 

@@ -142,6 +142,12 @@ const struct option_row option_rows[] = {
     { "--pooled-max-tokens", "N", ENGINE, G_SPEED, UINT32, AT(pooled_max_tokens), 1, 65536, .def = "never",
       .help = "for comparison: the same in steps of more than N tokens (cpu)" },
     { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
+    { "-np --parallel", "N", ON(RUN) | ON(BATCH), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
+      .help = "decode N inputs together, so that weights are read once for all of them; each answer is the one it is alone, memory is planned for N" },
+    { "-np --parallel", "N", ON(BENCH), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
+      .help = "decode N sequences together in the tests of -n; the tokens of all are counted" },
+    { "-np --parallel", "N", ON(INFO), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
+      .help = "--plan: memory for N inputs at once; --ledger: a decode step of N rows, each of its own sequence" },
     { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
     { "--save-state", "FILE", ON(RUN), G_SPEED, PATH, AT(save_state),
       .help = "keep what the prompt computes in FILE, before the answer begins" },
@@ -211,7 +217,7 @@ const struct option_row option_rows[] = {
     NOT_YET("--kernels", NULL, ~ON(INFO)),
     NOT_YET("--compare", "BACKEND", ~ON(EVAL)),
     NOT_YET("--reasoning-budget", "N", ANY),
-    NOT_YET("--parallel", "N", ANY),
+    NOT_YET("-np --parallel", "N", ~(ASK | ON(BENCH) | ON(INFO))),
     NOT_YET("--ledger", NULL, ~ON(INFO)),
     NOT_YET("--trace", "FILE", ~(ON(BENCH) | ON(RUN))),
 };
@@ -618,6 +624,9 @@ static status check(struct parser *p, struct err *e)
     const char *name = option_commands[o->command].name;
     if (o->precise && p->have_kv && o->kv != KV_F32)
         return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found %s", o->kv == KV_F16 ? "f16" : "q8_0");
+    /* The rows of a step are guesses of one input or tokens of several. */
+    if (o->n_parallel > 1 && (o->draft > 0 || (o->command == CMD_BENCH && o->draft != DRAFT_OFF)))
+        return fail(e, ERR_USAGE, "--draft: guesses for one input at a time, found --parallel %u", o->n_parallel);
     switch (o->command) {
     case CMD_BENCH:
         return check_bench(o, e);
@@ -775,7 +784,7 @@ status options_parse(struct options *o, int argc, char **argv, struct err *e)
 {
     const char *model_path = o->model_path;
     *o = (struct options){
-        .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1,
+        .model_path = model_path, .n_predict = 1024, .sample = SAMPLE_DEFAULTS, .b_reps = 5, .notify_fd = -1, .n_parallel = 1,
         .b_prompt = { { 512 }, 1, false }, .b_gen = { { 128 }, 1, false }, .b_depth = { { 0 }, 1, false },
         .b_threads = { { 0 }, 1, false }, .b_ubatch = { { 0 }, 1, false }, .b_kv = { { 0 }, 1, false },
         .task = o->task, .con = o->con, .stop = o->stop, .at_once = o->at_once,

@@ -50,6 +50,7 @@ struct options {
     uint32_t n_threads;          /* -t; 0: default */
     enum kv_type kv;
     bool precise;
+    uint32_t n_parallel;         /* 1..SESSION_SEQ_MAX: inputs that are decoded together */
     bool no_gather, no_union, no_pooled_cache; /* for comparison: see struct session_params */
     uint32_t pooled_max_tokens;
     const char *load_state, *save_state; /* files; NULL: none */

@@ -12,30 +12,43 @@ _Static_assert(SESSION_BEST_MAX == TOP_MAX, "what a session can be asked for is 
 
 static struct arena arena_in(const struct gpu_mem *m) { return (struct arena){ .base = AT(uint8_t, m->addr), .capacity = m->bytes }; }
 
-static status open_memory(session *s, const struct session_sizes *z, struct err *e)
+/* What all places share, in place 0 */
+static status open_shared(session *s, const struct session_sizes *z, struct err *e)
 {
     model *m = s->m;
-    struct forward_memory mem = { 0 };
-    struct arena rec;
-    TRY(gpu_alloc(m->gpu, &s->recurrent, z->recurrent.used, GPU_MEM_DEVICE, "session state", e));
+    size_t blocks = z->m.blocks.used * session_seqs(&s->p);
     TRY(gpu_alloc(m->gpu, &s->scratch, z->m.scratch.used, GPU_MEM_DEVICE, "session scratch", e));
     TRY(gpu_alloc(m->gpu, &s->shared, z->m.shared.used, GPU_MEM_SHARED, "session step", e));
-    TRY(gpu_alloc(m->gpu, &s->blocks, z->m.blocks.used, GPU_MEM_DEVICE, "session layer blocks", e));
-    s->host_blocks = on_device(m) ? calloc(1, z->m.blocks.used) : s->blocks.host;
-    s->state = calloc(m->shape.n_layer, sizeof *s->state);
-    s->kv = calloc(m->shape.n_layer, sizeof *s->kv);
+    TRY(gpu_alloc(m->gpu, &s->blocks, blocks, GPU_MEM_DEVICE, "session layer blocks", e));
+    s->host_blocks = on_device(m) ? calloc(1, blocks) : s->blocks.host;
     s->work = pages_alloc(z->thread_bytes);
     s->work_bytes = z->thread_bytes;
     s->logits = z->logits ? pages_alloc(z->logits) : NULL;
+    if (!s->work || !s->host_blocks || (z->logits && !s->logits))
+        return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
+    return OK;
+}
+
+/* The rest of place k, and its layer blocks */
+static status open_place(session *s, uint32_t k, const struct session_sizes *z, struct err *e)
+{
+    model *m = s->m;
+    const session *first = s->place[0];
+    struct forward_memory mem = { 0 };
+    struct arena rec;
+    uint8_t *blocks = (uint8_t *)first->host_blocks + k * z->m.blocks.used;
+    TRY(gpu_alloc(m->gpu, &s->recurrent, z->recurrent.used, GPU_MEM_DEVICE, "session state", e));
+    s->state = calloc(m->shape.n_layer, sizeof *s->state);
+    s->kv = calloc(m->shape.n_layer, sizeof *s->kv);
+    if (!s->state || !s->kv)
+        return fail(e, ERR_NOMEM, "session: %u layers", m->shape.n_layer);
+    session_forward(&s->f, m, &s->p);
     if (s->p.verify) {
         TRY(gpu_alloc(m->gpu, &s->rows, z->rows.used, GPU_MEM_DEVICE, "rows of drafts", e));
         s->verify_rows = calloc(m->shape.n_layer + (size_t)1, sizeof *s->verify_rows);
         if (!s->verify_rows)
-            return fail(e, ERR_NOMEM, "session");
+            return fail(e, ERR_NOMEM, "session: %u layers", m->shape.n_layer);
     }
-    if (!s->state || !s->kv || !s->work || !s->host_blocks || (z->logits && !s->logits))
-        return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
-    session_forward(&s->f, m, &s->p);
     rec = arena_in(&s->recurrent);
     session_place_recurrent(m, &rec, s->state, &s->ple_window, &s->f);
     for (uint32_t il = 0; il < m->shape.n_layer; il++) {
@@ -46,10 +59,10 @@ static status open_memory(session *s, const struct session_sizes *z, struct err 
         kv = arena_in(&s->kv[il]);
         session_place_kv(m, &s->p, &kv, il, &s->state[il], &s->f);
     }
-    mem.blocks = (struct arena){ .base = s->host_blocks, .capacity = s->blocks.bytes };
-    mem.shared = (struct arena){ .base = s->shared.host, .capacity = s->shared.bytes };
-    mem.shared_delta = s->shared.addr - ADDR(s->shared.host);
-    mem.scratch = arena_in(&s->scratch);
+    mem.blocks = (struct arena){ .base = blocks, .capacity = z->m.blocks.used };
+    mem.shared = (struct arena){ .base = first->shared.host, .capacity = first->shared.bytes };
+    mem.shared_delta = first->shared.addr - ADDR(first->shared.host);
+    mem.scratch = arena_in(&first->scratch);
     forward_place(&s->f, &mem, s->state, s->ple_window);
     if (s->p.verify) {
         struct arena rows = arena_in(&s->rows);
@@ -57,18 +70,53 @@ static status open_memory(session *s, const struct session_sizes *z, struct err 
         forward_place_verify(&s->f, &mem, s->verify_rows);
     }
     if (on_device(m))
-        TRY(gpu_write(m->gpu, s->blocks.addr, s->host_blocks, s->blocks.bytes, e));
-    if (!z->logits)
-        s->logits = AT(float, s->f.logits);
+        TRY(gpu_write(m->gpu, first->blocks.addr + k * z->m.blocks.used, blocks, z->m.blocks.used, e));
+    s->logits = z->logits ? first->logits : AT(float, s->f.logits);
     return OK;
 }
 
 status session_open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e)
 {
-    TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)n_calls, s->work, forward_thread_floats(&s->f), e));
-    c->block_delta = s->blocks.addr - ADDR(s->host_blocks);
+    const session *first = s->place[0];
+    if (n_calls == 0)
+        return OK;
+    TRY(gpu_cmd_open(s->m->gpu, c, (uint32_t)n_calls, first->work, forward_thread_floats(&s->f), e));
+    c->block_delta = first->blocks.addr - ADDR(first->host_blocks);
     c->matrix = s->f.matrix;
     c->rows = s->f.rows;
+    return OK;
+}
+
+static status open_lists(session *s, const struct session_sizes *z, struct err *e)
+{
+    TRY(session_open_list(s, &s->prefill, z->calls, e));
+    TRY(session_open_list(s, &s->head, HEAD_CALLS, e));
+    TRY(session_open_list(s, &s->choose, CHOOSE_CALLS, e));
+    for (int i = 0; i < 2; i++) {
+        TRY(session_open_list(s, &s->decode[i], z->calls, e));
+        TRY(session_open_list(s, &s->together.step[i], s->place[0] == s ? z->row_calls : 0, e));
+    }
+    if (s->p.verify)
+        TRY(session_open_verify(s, e));
+    if (s->p.head && draft_exists(s->m))
+        TRY(draft_open(&s->draft, s->m, &s->p, e));
+    return session_reset(s, e);
+}
+
+static status open_places(session *first, const struct session_sizes *z, struct err *e)
+{
+    TRY(open_shared(first, z, e));
+    for (uint32_t k = 0; k < session_seqs(&first->p); k++) {
+        session *s = k ? calloc(1, sizeof *s) : first;
+        if (!s)
+            return fail(e, ERR_NOMEM, "session");
+        s->m = first->m;
+        s->p = first->p;
+        s->place[0] = first;
+        first->place[k] = s;
+        TRY(open_place(s, k, z, e));
+        TRY(open_lists(s, z, e));
+    }
     return OK;
 }
 
@@ -76,8 +124,11 @@ status session_open(session **out, model *m, const struct session_params *p, siz
 {
     if (p->n_ctx == 0 || p->n_ctx > UINT32_MAX / 2)
         return fail(e, ERR_USAGE, "context of %zu positions, expected 1..%u", p->n_ctx, UINT32_MAX / 2);
+    if (p->n_seq > SESSION_SEQ_MAX)
+        return fail(e, ERR_USAGE, "%u timelines, expected at most %d", p->n_seq, SESSION_SEQ_MAX);
+    if (p->n_seq > 1 && p->verify)
+        return fail(e, ERR_USAGE, "guesses are for one timeline, not for %u", p->n_seq);
     TRY(session_check_plan(m, p, mem_limit, e));
-    status st = OK;
     session *s = calloc(1, sizeof *s);
     struct session_sizes *z = malloc(sizeof *z);
     if (!s || !z) {
@@ -88,51 +139,53 @@ status session_open(session **out, model *m, const struct session_params *p, siz
     session_size(z, m, p);
     s->m = m;
     s->p = *p;
-    TRY_OR(out, st, open_memory(s, z, e));
-    TRY_OR(out, st, session_open_list(s, &s->prefill, z->calls, e));
-    TRY_OR(out, st, session_open_list(s, &s->decode[0], z->calls, e));
-    TRY_OR(out, st, session_open_list(s, &s->decode[1], z->calls, e));
-    TRY_OR(out, st, session_open_list(s, &s->head, HEAD_CALLS, e));
-    TRY_OR(out, st, session_open_list(s, &s->choose, CHOOSE_CALLS, e));
-    if (p->verify)
-        TRY_OR(out, st, session_open_verify(s, e));
-    if (p->head && draft_exists(m))
-        TRY_OR(out, st, draft_open(&s->draft, m, p, e));
-    TRY_OR(out, st, session_reset(s, e));
-    *out = s;
+    status st = open_places(s, z, e);
     free(z);
-    return OK;
-out:
-    free(z);
-    session_close(s);
+    if (st == OK)
+        *out = s;
+    else
+        session_close(s);
     return st;
+}
+
+/* What belongs to one place */
+static void close_place(session *s)
+{
+    gpu_cmd_close(&s->prefill);
+    gpu_cmd_close(&s->head);
+    gpu_cmd_close(&s->choose);
+    for (int i = 0; i < 2; i++) {
+        gpu_cmd_close(&s->decode[i]);
+        gpu_cmd_close(&s->together.step[i]);
+    }
+    session_close_verify(s);
+    draft_close(s->draft);
+    free(s->call_seconds);
+    for (uint32_t il = 0; s->kv && il < s->m->shape.n_layer; il++)
+        gpu_free(s->m->gpu, &s->kv[il]);
+    gpu_free(s->m->gpu, &s->recurrent);
+    free(s->kv);
+    free(s->state);
 }
 
 void session_close(session *s)
 {
     if (!s)
         return;
-    gpu_cmd_close(&s->prefill);
-    gpu_cmd_close(&s->decode[0]);
-    gpu_cmd_close(&s->decode[1]);
-    gpu_cmd_close(&s->head);
-    gpu_cmd_close(&s->choose);
-    session_close_verify(s);
-    draft_close(s->draft);
+    for (uint32_t k = 1; k < session_seqs(&s->p); k++)
+        if (s->place[k]) {
+            close_place(s->place[k]);
+            free(s->place[k]);
+        }
+    close_place(s);
     if (on_device(s->m) && s->logits)
         pages_free(s->logits, (size_t)s->f.max_logits * s->m->shape.n_vocab * sizeof(float));
     pages_free(s->work, s->work_bytes);
-    free(s->call_seconds);
-    for (uint32_t il = 0; s->kv && il < s->m->shape.n_layer; il++)
-        gpu_free(s->m->gpu, &s->kv[il]);
-    gpu_free(s->m->gpu, &s->recurrent);
     gpu_free(s->m->gpu, &s->scratch);
     gpu_free(s->m->gpu, &s->shared);
     if (on_device(s->m))
         free(s->host_blocks);
     gpu_free(s->m->gpu, &s->blocks);
-    free(s->kv);
-    free(s->state);
     free(s);
 }
 
@@ -155,6 +208,7 @@ status session_reset(session *s, struct err *e)
     s->n_pending = 0;
     s->n_rows = 0;
     s->unfed = false;
+    s->row = 0;
     s->have_logits = false;
     if (s->draft)
         draft_reset(s->draft);
@@ -170,12 +224,14 @@ static status fetch_logits(session *s, uint32_t row0, uint32_t n_row, struct err
     return gpu_read(s->m->gpu, s->logits + row0 * row, s->f.logits + row0 * row * sizeof(float), n_row * row * sizeof(float), e);
 }
 
+/* step: of all rows, then of each row alone, as far as there are calls for one */
 static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, bool decode, double start, const double *seconds, session_call_fn fn, void *ctx)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         const struct gpu_call *call = &c->call[i];
+        const struct gpu_step *at = &step[call->row];
         struct session_call report = { .row = call->table->row[call->id].id, .part = call->part, .decode = decode, .start = start,
-                                       .moves = gpu_moves_of(c, call, step->pos, step->n_tok), .seconds = seconds ? seconds[i] : 0 };
+                                       .moves = gpu_moves_of(c, call, at->pos, at->n_tok), .seconds = seconds ? seconds[i] : 0 };
         fn(ctx, &report);
         start += report.seconds;
     }
@@ -211,21 +267,21 @@ static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
     return session_run(s, &s->head, false, e);
 }
 
-status session_take_results(session *s, uint32_t n_row, struct err *e)
+status session_take(session *s, uint32_t row0, uint32_t n_row, struct err *e)
 {
     struct argmax_best best[DECODE_ROWS * SESSION_BEST_MAX];
-    s->row = 0;
+    s->row = row0;
     s->have_logits = true;
     s->logits_here = s->n_best == 0 || !on_device(s->m);
     memset(s->n_found, 0, sizeof s->n_found);
     if (s->n_best == 0)
-        return fetch_logits(s, 0, n_row, e);
-    TRY(gpu_read(s->m->gpu, best, s->f.best_at, (size_t)n_row * s->n_best * sizeof *best, e));
+        return fetch_logits(s, row0, n_row, e);
+    TRY(gpu_read(s->m->gpu, best, s->f.best_at + row0 * s->n_best * sizeof *best, (size_t)n_row * s->n_best * sizeof *best, e));
     for (uint32_t r = 0; r < n_row; r++)
         for (uint32_t i = 0; i < s->n_best; i++) {
             const struct argmax_best *b = &best[r * s->n_best + i];
             if (b->id < s->m->shape.n_vocab)
-                s->best[r][s->n_found[r]++] = (struct candidate){ (int32_t)b->id, b->value };
+                s->best[row0 + r][s->n_found[row0 + r]++] = (struct candidate){ (int32_t)b->id, b->value };
         }
     return OK;
 }
@@ -235,17 +291,21 @@ status session_choose(session *s, struct err *e)
     if (s->n_best && !s->choose.n)
         forward_choose(&s->choose, &s->f, 1, s->n_best);
     TRY(session_run(s, &s->choose, false, e));
-    return session_take_results(s, 1, e);
+    return session_take(s, 0, 1, e);
 }
 
 void session_want(session *s, uint32_t n_best)
 {
-    assert(n_best <= SESSION_BEST_MAX && session_n_past(s) == 0);
-    s->n_best = n_best;
-    gpu_cmd_reset(&s->decode[0]);
-    gpu_cmd_reset(&s->decode[1]);
-    gpu_cmd_reset(&s->choose);
-    session_forget_verify(s);
+    for (uint32_t k = 0; k < session_n_seq(s); k++) {
+        session *at = s->place[k];
+        assert(n_best <= SESSION_BEST_MAX && session_n_past(at) == 0);
+        at->n_best = n_best;
+        gpu_cmd_reset(&at->decode[0]);
+        gpu_cmd_reset(&at->decode[1]);
+        gpu_cmd_reset(&at->choose);
+        session_forget_verify(at);
+    }
+    s->together.n = 0;
 }
 
 const struct candidate *session_best(const session *s, size_t *n)
@@ -405,7 +465,7 @@ status session_decode(session *s, int32_t id, struct err *e)
         TRY(session_start(s, &s->decode[0], true, e));
         forward_gather(&s->f, s->past);
         TRY(session_run(s, &s->decode[1], true, e));
-        TRY(session_take_results(s, 1, e));
+        TRY(session_take(s, 0, 1, e));
     }
     ngram_advance(&s->m->shape, s->past, &id, 1);
     s->n_past++;
@@ -420,6 +480,8 @@ const float *session_logits(const session *s)
     return s->logits + (size_t)s->row * s->m->shape.n_vocab;
 }
 
+session *session_place(session *s, uint32_t k) { return s->place[k]; }
+uint32_t session_n_seq(const session *s) { return session_seqs(&s->p); }
 size_t session_n_past(const session *s) { return s->n_past + s->n_pending; }
 size_t session_n_ctx(const session *s) { return s->p.n_ctx; }
 size_t session_n_ubatch(const session *s) { return s->f.max_tok; }
@@ -427,21 +489,29 @@ void session_tap(session *s, float *layers) { s->tap = layers; }
 
 status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
 {
-    uint32_t most = MAX(s->prefill.cap, MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
-    if (fn && !s->call_seconds && !(s->call_seconds = calloc(most, sizeof *s->call_seconds)))
-        return fail(e, ERR_NOMEM, "profile of %u calls", most);
-    s->on_call = fn;
-    s->on_call_ctx = ctx;
+    uint32_t most = MAX(MAX(s->prefill.cap, s->together.step[0].cap), MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
+    for (uint32_t k = 0; k < session_n_seq(s); k++) {
+        session *at = s->place[k];
+        if (fn && !at->call_seconds && !(at->call_seconds = calloc(most, sizeof *at->call_seconds)))
+            return fail(e, ERR_NOMEM, "profile of %u calls", most);
+        at->on_call = fn;
+        at->on_call_ctx = ctx;
+    }
     return OK;
 }
 
 status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e)
 {
-    struct gpu_cmd *list = decode ? s->decode : &s->prefill;
-    size_t n_list = decode ? COUNT_OF(s->decode) : 1;
-    if (n == 0 || (decode && n > 1) || n > s->f.max_tok || pos + n > s->p.n_ctx)
-        return fail(e, ERR_USAGE, "a step of %u rows at %zu, expected at most %u within a context of %zu", n, pos, decode ? 1 : s->f.max_tok, s->p.n_ctx);
-    if (decode)
+    bool rows = decode && n > 1;
+    struct gpu_cmd *list = rows ? s->together.step : decode ? s->decode : &s->prefill;
+    size_t n_list = decode ? 2 : 1;
+    uint32_t most = decode ? session_n_seq(s) : s->f.max_tok;
+    struct gpu_step at[1 + SESSION_SEQ_MAX];
+    if (n == 0 || n > most || pos + (rows ? 1 : n) > s->p.n_ctx)
+        return fail(e, ERR_USAGE, "a step of %u rows at %zu, expected at most %u within a context of %zu", n, pos, most, s->p.n_ctx);
+    if (rows)
+        session_record_rows(s->place, n);
+    else if (decode)
         record_decode(s);
     else
         record_prefill(s, n);
@@ -451,7 +521,9 @@ status session_record(session *s, bool decode, size_t pos, uint32_t n, session_c
                 *e = list[i].err;
             return list[i].err.code;
         }
+    for (size_t i = 0; i < COUNT_OF(at); i++)
+        at[i] = (struct gpu_step){ .n_tok = i ? 1 : n, .pos = (uint32_t)pos };
     for (size_t i = 0; i < n_list; i++)
-        report_calls(&list[i], &(struct gpu_step){ .n_tok = n, .pos = (uint32_t)pos }, decode, 0, NULL, fn, ctx);
+        report_calls(&list[i], at, decode, 0, NULL, fn, ctx);
     return OK;
 }

@@ -1,4 +1,4 @@
-/* session_impl.h - what session.c, session_plan.c, session_state.c, session_fill.c and session_verify.c share. */
+/* session_impl.h - what session.c, session_plan.c, session_state.c, session_fill.c, session_rows.c and session_verify.c share. */
 #ifndef HAYATE_MODEL_SESSION_IMPL_H
 #define HAYATE_MODEL_SESSION_IMPL_H
 
@@ -8,6 +8,12 @@
 
 /* Calls of the two short lists, at most */
 enum { HEAD_CALLS = 32, CHOOSE_CALLS = 8 };
+/* In place 0: the step of rows of several places, as decode; for which places it is recorded. */
+struct session_together {
+    struct gpu_cmd step[2];
+    struct forward *of[SESSION_SEQ_MAX];
+    uint32_t n; /* 0: not recorded */
+};
 
 struct session {
     model *m;
@@ -18,6 +24,8 @@ struct session {
     struct gpu_mem rows;       /* of verify steps: see struct verify_rows */
     struct verify_rows *verify_rows; /* [n_layer + 1] */
     void *host_blocks;
+    session *place[SESSION_SEQ_MAX]; /* [p.n_seq] in place 0; place[0] is that place in all of them. What place 0 has of scratch, shared, blocks, logits
+                                      * and work serves all; of the blocks each has its part. */
     float *logits;             /* [max_logits, n_vocab] on the host; on the cpu the very memory that the head writes */
     float *work;               /* cpu: working memory of the threads */
     size_t work_bytes;
@@ -26,15 +34,16 @@ struct session {
     gpu_addr ple_window;
     int32_t past[MAX_NGRAM];   /* last ids, most recent first */
     struct gpu_cmd prefill, head, choose;
+    struct session_together together;
     struct gpu_cmd decode[2];  /* a step: the first layers, and what waits for the tables of the host */
     uint32_t prefill_rows, head_row0, head_rows; /* what the lists are recorded for; 0: nothing */
     size_t n_past;             /* positions in the caches */
     int32_t pending[GDN_CHUNK];
     uint32_t n_pending;        /* prompt ids that wait for a whole group */
-    bool have_logits;          /* row `row` of f.logits is that of the last position */
     bool logits_here;          /* and logits holds it too */
     uint32_t n_best;           /* what is wanted of it: all, or so many of the largest */
-    uint32_t row;              /* of the step that the last position is: 0 except after session_verify */
+    uint32_t row;              /* of f.logits, logits and best: the one of the last position */
+    bool have_logits;          /* that row is there */
     uint32_t n_found[DECODE_ROWS];
     struct candidate best[DECODE_ROWS][SESSION_BEST_MAX];
     /* The last verify step, until the next step begins: n_rows rows (0: none), of which 0 .. row count */
@@ -51,12 +60,14 @@ struct session {
 
 static inline bool on_device(const struct model *m) { return gpu_backend_of(m->gpu) != GPU_CPU; }
 
-/* Everything that is known before allocating. (session_plan.c) */
+static inline uint32_t session_seqs(const struct session_params *p) { return MAX(1u, p->n_seq); }
+
+/* Everything that is known before allocating: of one place, and of what all share. (session_plan.c) */
 struct session_sizes {
     struct arena recurrent;
     struct arena rows;
     struct forward_memory m;
-    size_t kv, thread_bytes, calls, logits;
+    size_t kv, thread_bytes, calls, row_calls, logits;
     struct forward f;
 };
 void session_size(struct session_sizes *z, const struct model *m, const struct session_params *p);
@@ -72,15 +83,16 @@ void session_place_kv(const struct model *m, const struct session_params *p, str
  * limit is for all that the plan says, free memory for what is still to be taken. */
 status session_check_plan(const struct model *m, const struct session_params *p, size_t mem_limit, struct err *e);
 
-/* Runs one list of a step to its end, under the clock when that is wanted; or starts it, and the next list waits for it. decode: for the profile. */
+/* Runs one list of a step to its end, under the clock when that is wanted; or only starts it where no clock runs, and the next list of the session waits for it.
+ * decode: for the profile. */
 status session_run(session *s, struct gpu_cmd *c, bool decode, struct err *e);
 status session_start(session *s, struct gpu_cmd *c, bool decode, struct err *e);
 /* A list with room for n_calls, for layers of this session. */
 status session_open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e);
 /* ERR_USAGE when the context has no room for n more positions, or an id is none. */
 status session_check_room(const session *s, const int32_t *ids, size_t n, struct err *e);
-/* What a list with head, and forward_choose if that is wanted, has left for the host, of n_row rows; row 0 is that of the last position. */
-status session_take_results(session *s, uint32_t n_row, struct err *e);
+/* What a list with head, and forward_choose if that is wanted, has left for the host in rows row0 .. row0 + n_row - 1; row0 is that of the last position. */
+status session_take(session *s, uint32_t row0, uint32_t n_row, struct err *e);
 
 /* session_draft.c: shows the head what it has not seen of the last step, before another one takes its place; and the rows of a prompt. */
 status session_feed_head(session *s, struct err *e);
@@ -96,5 +108,7 @@ status session_settle(session *s, struct err *e);
 
 /* The best of the logits in row 0 of f.logits, which no step has left there. */
 status session_choose(session *s, struct err *e);
+/* Records the step of one row of each of the places. */
+void session_record_rows(session *const *place, uint32_t n);
 
 #endif

@@ -69,6 +69,8 @@ const char *kv_type_name(const struct session_params *p)
 void session_forward(struct forward *f, const model *m, const struct session_params *p)
 {
     forward_init(f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), session_kv_type(p), form_of(p), on_device(m), rounded(m, p));
+    if (session_seqs(p) > 1)
+        forward_together(f, session_seqs(p));
 }
 
 void session_size(struct session_sizes *z, const model *m, const struct session_params *p)
@@ -93,13 +95,22 @@ void session_size(struct session_sizes *z, const model *m, const struct session_
     z->thread_bytes = 0;
     if (!on_device(m) && !size_mul(forward_thread_floats(&z->f) * sizeof(float), model_threads(m), &z->thread_bytes))
         z->thread_bytes = SIZE_MAX;
+    z->m.blocks.used = size_up(z->m.blocks.used, 64); /* the places' blocks lie one after the other */
     z->calls = (size_t)forward_max_calls(&z->f);
+    z->row_calls = session_seqs(p) > 1 ? forward_rows_max_calls(&z->f, session_seqs(p)) : 0;
     z->logits = on_device(m) ? (size_t)z->f.max_logits * m->shape.n_vocab * sizeof(float) : 0;
 }
+
+/* Bytes of n places */
+static size_t times(size_t bytes, uint32_t n) { return size_mul(bytes, n, &bytes) ? bytes : SIZE_MAX; }
 
 void session_plan(const model *m, const struct session_params *p, struct plan *plan)
 {
     struct session_sizes z;
+    uint32_t n = session_seqs(p);
+    char places[32] = "";
+    if (n > 1)
+        snprintf(places, sizeof places, "; %u places", n);
     const struct shape *s = &m->shape;
     session_size(&z, m, p);
     uint32_t n_pooled = 0;
@@ -113,30 +124,31 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     if (on_device(m))
         plan_add(plan, "model: device weights", m->upload.total, "%u blocks, %u matrices of types without a kernel, %u of F32 as BF16",
                  m->upload.n_block, m->upload.n_decoded, m->upload.n_narrowed);
-    plan_add(plan, "session: K/V", z.kv == SIZE_MAX ? SIZE_MAX : z.kv - pooled - raw, "%u layers x %zu positions, %s", s->n_qsa, p->n_ctx,
-             kv_type_name(p));
-    plan_add(plan, "session: pooled keys", pooled, "%u layers x %u blocks x %u, f32", n_pooled, z.f.cap_blocks, s->idx_dim);
+    plan_add(plan, "session: K/V", z.kv == SIZE_MAX ? SIZE_MAX : times(z.kv - pooled - raw, n), "%u layers x %zu positions, %s%s", s->n_qsa, p->n_ctx,
+             kv_type_name(p), places);
+    plan_add(plan, "session: pooled keys", times(pooled, n), "%u layers x %u blocks x %u, f32%s", n_pooled, z.f.cap_blocks, s->idx_dim, places);
     if (raw)
-        plan_add(plan, "session: raw index keys", raw, "%u layers x %zu positions x %u, f32", n_pooled, p->n_ctx, s->idx_dim);
-    plan_add(plan, "session: GDN state", gdn, "%u layers x %u heads x %u x %u, f32", s->n_gdn, s->gdn_v_head, s->gdn_dim, s->gdn_dim);
-    plan_add(plan, "session: windows", z.recurrent.used - gdn, "short convolutions, n-gram path, index keys of the open block");
+        plan_add(plan, "session: raw index keys", times(raw, n), "%u layers x %zu positions x %u, f32%s", n_pooled, p->n_ctx, s->idx_dim, places);
+    plan_add(plan, "session: GDN state", times(gdn, n), "%u layers x %u heads x %u x %u, f32%s", s->n_gdn, s->gdn_v_head, s->gdn_dim, s->gdn_dim, places);
+    plan_add(plan, "session: windows", times(z.recurrent.used - gdn, n), "short convolutions, n-gram path, index keys of the open block%s", places);
     if (p->verify)
         plan_add(plan, "session: rows of drafts", z.rows.used, "what %u rows of a step add to the state, until they are known to count", DECODE_ROWS);
     plan_add(plan, "session: scratch", z.m.scratch.used, "ubatch %u", z.f.max_tok);
     plan_add(plan, "session: step", z.m.shared.used, "ids, rope table, n-gram rows");
-    plan_add(plan, "session: layer blocks", z.m.blocks.used, "addresses and sizes that kernels read");
+    plan_add(plan, "session: layer blocks", times(z.m.blocks.used, n), "addresses and sizes that kernels read%s", places);
     for (size_t i = first; i < plan->n; i++)
         plan->line[i].on_device = on_device(m);
     if (on_device(m))
-        plan_add(plan, "session: blocks on the host", z.m.blocks.used, "what the layer blocks are copied from");
+        plan_add(plan, "session: blocks on the host", times(z.m.blocks.used, n), "what the layer blocks are copied from");
     if (z.logits)
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
     if (!on_device(m))
         plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
     if (p->head && draft_exists(m))
         draft_plan(m, p, plan);
-    plan_add(plan, "session: call lists", (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS + (p->verify ? session_verify_calls(&z.f) : 0)) * sizeof(struct gpu_call),
-             "prompt and two halves of a step: %zu calls each%s", z.calls, p->verify ? ", and the same for 2 to 8 rows" : "");
+    plan_add(plan, "session: call lists",
+             (n * (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS) + 2 * z.row_calls + (p->verify ? session_verify_calls(&z.f) : 0)) * sizeof(struct gpu_call),
+             "prompt and two halves of a step: %zu calls each%s%s", z.calls, p->verify ? ", and the same for 2 to 8 rows" : "", places);
 }
 
 /* Memory that can be had without pushing others out: MemAvailable, or what a control group leaves. */
@@ -209,6 +221,10 @@ status session_check_plan(const model *m, const struct session_params *p, size_t
     char needs[32], has[32], fits[64] = "and not even a context of 64 fits; try a smaller -ub";
     if (lo)
         snprintf(fits, sizeof fits, "-c %zu would fit", lo);
+    if (session_seqs(p) > 1)
+        return fail(e, ERR_NOMEM, "a context of %zu at %u places (--parallel) needs %s, %s %s; %s", p->n_ctx, session_seqs(p),
+                    size_text(needs, need, true), mem_limit ? "--mem-limit is" : on_device(m) ? "free on the device are" : "free are",
+                    size_text(has, have, false), fits);
     return fail(e, ERR_NOMEM, "a context of %zu needs %s, %s %s; %s", p->n_ctx, size_text(needs, need, true),
                 mem_limit ? "--mem-limit is" : on_device(m) ? "free on the device are" : "free are", size_text(has, have, false), fits);
 }

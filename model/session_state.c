@@ -15,6 +15,7 @@ struct mark_head {
 /* Logits that came with a state: to where the step after which it was taken left them, and what is wanted of them */
 static status restore_logits(session *s, bool have_logits, struct err *e)
 {
+    s->row = 0;
     s->have_logits = have_logits;
     s->logits_here = true;
     s->row = 0;

@@ -91,7 +91,7 @@ status session_verify(session *s, const int32_t *ids, uint32_t n, struct err *e)
     TRY(session_start(s, &s->verify[n][0], true, e));
     forward_gather(&s->f, s->past);
     TRY(session_run(s, &s->verify[n][1], true, e));
-    TRY(session_take_results(s, n, e));
+    TRY(session_take(s, 0, n, e));
     memcpy(s->row_past, s->past, sizeof s->past);
     memcpy(s->row_ids, ids, n * sizeof *ids);
     s->n_rows = n;

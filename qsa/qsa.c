@@ -3,6 +3,8 @@
 
 #include "gpu/gpu_kernels.h"
 
+#include <assert.h>
+
 #define KERNEL KERNEL_CHECK
 #include "qsa/qsa_kernels.def"
 #undef KERNEL
@@ -54,7 +56,8 @@ static uint32_t part_rows(uint32_t n_part)
 static size_t parts_at_once(const struct qsa_dims *d, uint32_t cap_blocks, size_t n_tok)
 {
     uint32_t dense = qsa_parts(0, cap_blocks), sparse = qsa_parts(d->budget, cap_blocks); /* a model may have layers of both kinds */
-    return MAX(dense * MIN(n_tok, (size_t)part_rows(dense)), sparse * MIN(n_tok, (size_t)part_rows(sparse)));
+    size_t of_one = MAX(dense * MIN(n_tok, (size_t)part_rows(dense)), sparse * MIN(n_tok, (size_t)part_rows(sparse)));
+    return d->n_seq > 1 ? MAX(of_one, (size_t)dense * d->n_seq) : of_one; /* rows of several sequences attend all at once */
 }
 
 static uint32_t spans_of(uint32_t cap_blocks) { return (cap_blocks + QSA_SPAN - 1) / QSA_SPAN; }
@@ -165,13 +168,18 @@ static void prep(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_
          .k = s->k, .v = s->v, .iq = s->iq, .ik = s->ik, .count = count);
 }
 
-void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
-                uint32_t n_tok)
+static void products_in(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_dims *d, gpu_addr u, uint32_t n_tok)
+{
+    c->part = "qsa.attend"; /* with all products of the layer, those of the indexer too: they share a call */
+    gpu_matmul(c, l->in, l->block.budget ? 5 : 3, u, d->n_embd, n_tok);
+}
+
+/* What belongs to the sequence of the rows: all but the products */
+static void own(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, uint32_t n_tok)
 {
     const struct qsa_block *b = &l->block;
     gpu_addr block = gpu_block(c, b);
-    c->part = "qsa.attend"; /* with all products of the layer, those of the indexer too: they share a call */
-    gpu_matmul(c, l->in, b->budget ? 5 : 3, u, d->n_embd, n_tok);
+    c->part = "qsa.attend";
     bool spans = by_spans(c, b, n_tok);
     prep(c, b, s, block, step, n_tok, spans ? s->count : 0);
     c->part = "qsa.index";
@@ -183,6 +191,13 @@ void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
         choose(c, b, s, block, step, n_tok);
     c->part = "qsa.attend";
     attend(c, b, s, &d->form, block, step, n_tok);
+}
+
+void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
+                uint32_t n_tok)
+{
+    products_in(c, l, d, u, n_tok);
+    own(c, l, s, d, step, n_tok);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_head * d->dim, n_tok);
 }
 
@@ -192,4 +207,41 @@ void qsa_record_keys(struct gpu_cmd *c, const struct qsa_layer *l, const struct 
     gpu_addr block = gpu_block(c, &l->block);
     gpu_matmul(c, l->in, l->block.budget ? 3 : 2, u, d->n_embd, n_tok);
     prep(c, &l->block, s, block, step, n_tok, 0);
+}
+
+static struct qsa_scratch scratch_of_row(const struct qsa_scratch *s, const struct qsa_dims *d, const struct qsa_block *b, uint32_t row)
+{
+    uint64_t at = row * sizeof(float), n_part = (uint64_t)qsa_parts(b->budget, b->cap_blocks) * d->n_head;
+    struct qsa_scratch of = *s;
+    of.qg += at * 2 * d->n_head * d->dim;
+    of.k += at * d->n_kv * d->dim;
+    of.v += at * d->n_kv * d->dim;
+    of.iq += at * d->idx_head * d->idx_dim;
+    of.ik += at * d->idx_dim;
+    of.scores += at * b->cap_blocks;
+    of.list += at * (1 + (uint64_t)b->budget);
+    of.mixed += at * d->n_head * d->dim;
+    of.part += at * n_part * d->dim;
+    of.part_ml += at * n_part * 2;
+    of.count += at * QSA_COUNTS;
+    of.cut += at * 2;
+    of.span += at * spans_of(b->cap_blocks) * QSA_SPAN_COUNTS;
+    return of;
+}
+
+/* All scores are dead before the first part is written, as they are when the rows are of one sequence: the calls of a kind stand together. */
+void qsa_record_rows(struct gpu_cmd *c, const struct qsa_layer *const *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step,
+                     gpu_addr u)
+{
+    assert(n <= d->n_seq);
+    products_in(c, l[0], d, u, n);
+    uint32_t first = c->n;
+    for (uint32_t r = 0; r < n; r++) {
+        struct qsa_scratch of = scratch_of_row(s, d, &l[r]->block, r);
+        c->row = (uint8_t)(1 + r);
+        own(c, l[r], &of, d, step + r * sizeof(struct gpu_step), 1);
+    }
+    c->row = 0;
+    gpu_record_side_by_side(c, first, n);
+    gpu_matmul(c, &l[0]->out, 1, s->mixed, d->n_head * d->dim, n);
 }

@@ -32,6 +32,7 @@ struct qsa_form {
 struct qsa_dims {
     uint32_t n_embd, n_head, n_kv, dim, rope_dim, idx_head, idx_dim;
     uint32_t budget; /* blocks */
+    uint32_t n_seq;  /* rows of different sequences in a step, at most; up to 1: none */
     bool device;     /* not the cpu: few rows choose through spans */
     struct qsa_form form;
 };
@@ -94,6 +95,10 @@ struct qsa_layer {
  *   u [n_tok, n_embd] f32     y (= layer->out.y) [n_tok, n_embd] f32 */
 void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
                 uint32_t n_tok);
+/* The same for one row of each of n sequences, row r with the caches of l[r] and the step block number r from step on, which describes a step of that row
+ * alone; the products are those of l[0]. d->n_seq >= n. */
+void qsa_record_rows(struct gpu_cmd *c, const struct qsa_layer *const *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step,
+                     gpu_addr u);
 
 /* Only what n_tok rows leave in the caches. l is a copy of a layer with k, v and, with an indexer, index k in in[0 .. 2], and with block.n_head =
  * block.idx_head = 0. */

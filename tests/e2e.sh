@@ -126,7 +126,6 @@ while read -r words; do
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
---parallel 2
 -md draft.gguf
 --model-draft draft.gguf
 --load copy

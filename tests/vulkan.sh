@@ -92,6 +92,22 @@ done
 same_texts --ignore-eos --temp 0.9 --top-k 0 --top-p 1 # all logits
 same_texts --ignore-eos --temp 2 --top-k 200 --top-p 1
 
+# --- several inputs at once: what each writes alone ---
+texts=("$dir/ja" "$dir/ls" "$dir/cpu") # the last is a text of some tokens
+[ -z "$short" ] || texts=("${texts[@]:0:2}")
+together() { # name, options
+    run -q --backend vulkan -n $n "${@:2}" "${texts[@]}"
+    check "$1, one by one" 4
+    cp "$dir/out" "$dir/want"
+    run -q --backend vulkan -n $n -np 8 "${@:2}" "${texts[@]}"
+    check "$1" 4
+    [ -s "$dir/want" ] || bad "$1: no text"
+    cmp -s "$dir/want" "$dir/out" || bad "$1: other texts than one by one: $(diff "$dir/want" "$dir/out")"
+}
+n=4
+together 'together, greedy'
+together 'together, sampled' --ignore-eos --temp 0.9 --precise
+
 # --- what is said ---
 run info -q --backend vulkan
 check 'info' 0 "^vulkan +${device%% (*}"
@@ -105,7 +121,7 @@ check 'devices' 0 "^0: ${device%% (*}"
 run bench -q --backend vulkan -p 8 -n 0 -r 1
 check 'bench' 0 '\| Vulkan  \| +pp8 \|' "^build: .*, ${device%% (*}"
 ! grep -q threads "$dir/out" || bad 'bench: threads of a device'
-run bench -q --backend vulkan -p 0 -n 1 -r 1 -o jsonl
+run bench -q --backend vulkan -p 0 -n 1 -r 1 -np 2 -o jsonl
 check 'bench, json' 0
 jq -e '.device_bytes_planned > 0 and .device_bytes_allocated == .device_bytes_planned and has("device_bytes_driver") and .load_seconds > 0 and
     .backends == "Vulkan" and .n_gpu_layers > 0 and (has("n_threads") | not) and (.gpu_info | length) > 3' "$dir/out" >/dev/null || bad "bench: $(cat "$dir/out")"

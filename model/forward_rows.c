@@ -1,0 +1,85 @@
+/* forward_rows.c - a step with one row of each of several sequences.
+ *
+ * Products, mixers and experts go over all rows, so that a weight is read once for all of them. What belongs to a sequence is recorded row by row, with the
+ * state of the row's own sequence and a step block that describes the row alone: short convolutions, recurrence, attention, n-gram rows. */
+#include "model/forward.h"
+#include "model/model_kernels.h"
+#include "model/ngram.h"
+
+#include <assert.h>
+
+/* Entries of the rope table that a row alone has: its own, and three before it */
+enum { ROPE_OF_ROW = 4 };
+
+void forward_rows_begin(struct forward *f, const struct forward_row *rows, uint32_t n)
+{
+    size_t rope_bytes = ROPE_OF_ROW * (size_t)f->shape->rope_dim * sizeof(float);
+    assert(n <= DECODE_ROWS);
+    for (uint32_t r = 0; r < n; r++) {
+        f->ids[r] = rows[r].id;
+        f->step[1 + r] = (struct gpu_step){ .ids = f->ids_at + r * sizeof *f->ids, .rope = f->rope_at + r * rope_bytes, .n_tok = 1, .pos = (uint32_t)rows[r].pos };
+    }
+    f->step->n_tok = n;
+    f->step->arrived = 0;
+    f->step->pos = 0; /* of no meaning: nothing that all rows share asks for a position */
+}
+
+void forward_rows_gather(struct forward *f, const struct forward_row *rows, uint32_t n)
+{
+    const struct shape *s = f->shape;
+    for (uint32_t r = 0; r < n; r++) {
+        forward_rope(f, rows[r].pos, 1, f->rope + r * ROPE_OF_ROW * (size_t)s->rope_dim);
+        if (s->ple_layer >= 0)
+            ngram_gather(s, &f->w->ple, rows[r].past, &rows[r].id, 1, f->ngram + r * (size_t)s->ple_head * s->ple_row);
+    }
+}
+
+void forward_rows_ple_conv(struct gpu_cmd *c, struct forward *f)
+{
+    const struct shape *s = f->shape;
+    uint32_t width = s->n_stream * s->n_embd, first = c->n;
+    for (uint32_t r = 0; r < f->seqs.n; r++) {
+        uint64_t at = r * (uint64_t)width * sizeof(float);
+        c->row = (uint8_t)(1 + r);
+        CALL(c, model_kernels, K_ple_conv, width, struct ple_conv_args, .z = f->ple_s.z + at, .gv = f->ple_s.gv + at, .conv = f->ple_s.conv,
+             .window = f->seqs.of[r]->ple_s.window, .residual = f->residual + at, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = 1);
+    }
+    c->row = 0;
+    gpu_record_side_by_side(c, first, f->seqs.n);
+}
+
+void forward_rows_qsa(struct gpu_cmd *c, struct forward *f, uint32_t il)
+{
+    const struct qsa_layer *l[DECODE_ROWS];
+    for (uint32_t r = 0; r < f->seqs.n; r++)
+        l[r] = &f->seqs.of[r]->layer[il].qsa;
+    qsa_record_rows(c, l, f->seqs.n, &f->qsa_s, &f->qsa, f->step_at + sizeof *f->step, f->u);
+}
+
+void forward_rows_gdn(struct gpu_cmd *c, struct forward *f, uint32_t il)
+{
+    const struct gdn_layer *l[DECODE_ROWS];
+    for (uint32_t r = 0; r < f->seqs.n; r++)
+        l[r] = &f->seqs.of[r]->layer[il].gdn;
+    gdn_record_rows(c, l, f->seqs.n, &f->gdn_s, &f->gdn, f->u);
+}
+
+void forward_rows_record(struct gpu_cmd *first, struct gpu_cmd *rest, struct forward *f, struct forward *const *of, uint32_t n, uint32_t n_best)
+{
+    uint32_t n_first = forward_first_layers(f);
+    f->seqs = (struct forward_seqs){ of, n };
+    forward_embed(first, f, n);
+    forward_fetch_tables(rest, f, n);
+    for (uint32_t il = 0; il < f->shape->n_layer; il++)
+        forward_layer(il < n_first ? first : rest, f, il, n, GDN_DECODE);
+    forward_head(rest, f, 0, n, GDN_DECODE);
+    if (n_best)
+        forward_choose(rest, f, n, n_best);
+    f->seqs = (struct forward_seqs){ NULL, 0 };
+}
+
+uint32_t forward_rows_max_calls(const struct forward *f, uint32_t n_seq)
+{
+    enum { OF_A_ROW = 8 }; /* calls that a layer makes for each row by itself, at most */
+    return forward_max_calls(f) + n_seq * (1 + f->shape->n_layer * OF_A_ROW);
+}
