@@ -67,7 +67,7 @@ static const struct {
     enum cpu_isa least; /* the smallest set that has the twin */
 } twins[] = {
     { GPU, K_matmul, 60, INFINITY, ISA_BASE }, /* checked per case, below */
-    { GDN, K_gdn_conv, 42, 1e-6, ISA_BASE },      { GDN, K_gdn_step, 42, 1e-4, ISA_BASE },     { GDN, K_gdn_chunk, 42, 1e-4, ISA_BASE },  { QSA, K_qsa_score, 42, 1e-4, ISA_BASE }, { QSA, K_qsa_score_few, 42, 1e-4, ISA_BASE },
+    { GDN, K_gdn_conv, 42, 1e-6, ISA_BASE },      { GDN, K_gdn_step, 42, 1e-4, ISA_BASE },     { GDN, K_gdn_chunk, 42, 1e-4, ISA_BASE },  { QSA, K_qsa_score, 42, 1e-4, ISA_BASE },
     { QSA, K_qsa_attend, 42, 1e-5, ISA_BASE },    { MODEL, K_moe_gate_up, 42, 1e-3, ISA_BASE }, { MODEL, K_moe_down, 42, 1e-3, ISA_BASE }, { MODEL, K_hc_norm, 42, 1e-5, ISA_BASE },
     { GPU, K_quantise, 42, 0, ISA_AVX512 }, /* the same integers */
     { GPU, K_matmul_int, 66, 2e-3, ISA_AVX512 },
@@ -254,7 +254,7 @@ static void test_score_alone(struct row_case *c)
         for (uint32_t t = 0; t < a->n_row; t++) {
             struct qsa_score_args one = *a;
             one.row0 += t, one.n_row = 1, one.scores = ADDR(alone + (size_t)t * cap);
-            run(twin(&qsa_kernels, K_qsa_score_few), &qsa_kernels.row[K_qsa_score_few], &one, qsa_score_items(cap, 1));
+            run(twin(&qsa_kernels, K_qsa_score), &qsa_kernels.row[K_qsa_score], &one, qsa_score_items(cap, 1));
         }
         CHECK(same(c, "scores", alone));
         free(alone);
