@@ -197,6 +197,9 @@ static uint32_t key_of(float score)
     return key;
 }
 
+/* Spans of a row add to the same counters, on several threads. */
+static void add_one(uint32_t *counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+
 /* Spec 4.4: sum over heads of relu(iq . pk). The factor 1/sqrt(idx_dim) changes no choice and is left out. */
 static float block_score(const struct qsa_block *b, const float *iq, const float *pk)
 {
@@ -226,7 +229,7 @@ void qsa_score_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
             for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++) {
                 score[blk] = block_score(b, iq, AT(const float, b->pooled) + (size_t)blk * b->idx_dim);
                 if (a->count)
-                    AT(uint32_t, a->count)[(size_t)r * QSA_COUNTS + (key_of(score[blk]) >> QSA_FIRST_SHIFT)]++;
+                    add_one(&AT(uint32_t, a->count)[(size_t)r * QSA_COUNTS + (key_of(score[blk]) >> QSA_FIRST_SHIFT)]);
             }
         }
     }
@@ -285,7 +288,6 @@ static uint32_t digit_of_rank(const uint32_t *count, uint32_t n, uint32_t *rank)
     return digit;
 }
 
-/* Not for several threads: spans of a row add to the same counters. */
 void qsa_count_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_span_args *a = args;
@@ -307,7 +309,7 @@ void qsa_count_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
             if (key >> QSA_FIRST_SHIFT > digit)
                 span[QSA_SECOND]++;
             if (key >> QSA_FIRST_SHIFT == digit)
-                span[second]++, count[QSA_FIRST + second]++;
+                span[second]++, add_one(&count[QSA_FIRST + second]);
         }
         for (uint32_t i = QSA_SECOND; i-- > 0;)
             span[i] += span[i + 1];
