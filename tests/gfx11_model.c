@@ -22,13 +22,6 @@ status __wrap_gpu_open_vulkan(gpu **out, const struct gpu_params *p, struct err 
 enum { PROMPT = 21, DECODE = 3 };
 
 static struct err e;
-#define MUST(x)                                                            \
-    do {                                                                   \
-        if ((x) != OK) {                                                   \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, e.msg);     \
-            exit(1);                                                       \
-        }                                                                  \
-    } while (0)
 
 /* Logits after the prompt and after each decode step: [1 + DECODE][n_vocab] */
 static float *run(enum backend b, bool precise, uint32_t *n_vocab)

@@ -9,13 +9,6 @@
 #define MODEL "tests/models/tiny-man.gguf"
 
 static struct err e;
-#define MUST(x)                                                        \
-    do {                                                               \
-        if ((x) != OK) {                                               \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, e.msg); \
-            exit(1);                                                   \
-        }                                                              \
-    } while (0)
 
 static uint32_t V;
 static const uint32_t wanted[] = { 1, 2, 20, 256 };

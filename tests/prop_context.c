@@ -19,13 +19,6 @@
 enum { MOST = 500, N_GEN = 6 };
 
 static struct err e;
-#define MUST(x)                                                            \
-    do {                                                                   \
-        if ((x) != OK) {                                                   \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, e.msg);     \
-            exit(1);                                                       \
-        }                                                                  \
-    } while (0)
 
 static model *m;
 static uint32_t V;

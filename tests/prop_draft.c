@@ -10,13 +10,6 @@
 #include <string.h>
 
 static struct err e;
-#define MUST(x)                                                            \
-    do {                                                                   \
-        if ((x) != OK) {                                                   \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, e.msg);     \
-            exit(1);                                                       \
-        }                                                                  \
-    } while (0)
 
 enum { PROMPT = 400, ANSWER = 96 };
 static uint32_t rnd(uint32_t n) { return (uint32_t)rand() % n; }

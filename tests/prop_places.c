@@ -9,13 +9,6 @@
 enum { N_CTX = 420 };
 
 static struct err e;
-#define MUST(x)                                                            \
-    do {                                                                   \
-        if ((x) != OK) {                                                   \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, e.msg);     \
-            exit(1);                                                       \
-        }                                                                  \
-    } while (0)
 
 static uint32_t V;
 static uint32_t below(uint32_t n) { return (uint32_t)rand() % n; }

@@ -14,13 +14,6 @@
 enum { N = 331 }; /* beyond the budget of 256 tokens, no multiple of anything */
 
 static struct err e;
-#define MUST(x)                                                            \
-    do {                                                                   \
-        if ((x) != OK) {                                                   \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, e.msg);     \
-            exit(1);                                                       \
-        }                                                                  \
-    } while (0)
 
 static int32_t ids[N];
 static uint32_t V;

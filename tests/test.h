@@ -14,6 +14,14 @@ static long test_checks;
         if (!(cond) && test_failed++ < 10)                                   \
             fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);       \
     } while (0)
+/* Ends the test with the message in the file's `e` where x fails, on which all the rest depends. */
+#define MUST(x)                                                              \
+    do {                                                                     \
+        if ((x) != OK) {                                                     \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, e.msg);       \
+            exit(1);                                                         \
+        }                                                                    \
+    } while (0)
 /* Prints one line and gives main's return value. A test that checked nothing has failed. */
 #define TEST_END()                                                           \
     (printf("%-28s %ld checks, %d failed\n", __FILE__, test_checks, test_failed), (test_failed || !test_checks) ? 1 : 0)
