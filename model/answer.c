@@ -452,6 +452,7 @@ status engine_open(struct engine *en, const struct options *o, model *m, prefix_
 status engine_open_guest(struct engine *en, const struct engine *host, uint32_t k, struct err *e)
 {
     *en = (struct engine){ .o = host->o, .m = host->m, .s = session_place(host->s, k), .is_guest = true };
+    TRY(speculate_open(&en->speculator, en->s, DRAFT_OFF, e));
     return open_own(en, host->prefix.cache, e);
 }
 

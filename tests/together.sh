@@ -117,7 +117,7 @@ check 'after kills: order' sh -c 'jq -r .path killed.jsonl | sort -c'
 # --- run: what is printed and said has the order of the inputs ---
 files=(in/0002.txt in/0001.txt in/0007.txt in/0000.txt in/0004.txt in/0011.txt in/0003.txt)
 said() { sed -E 's/(, )?[0-9.]+ tok\/s//g; s/ \([0-9]+ reused\)//' "$1"; }
-"$hayate" -t 1 -n 20 "${files[@]}" >one.out 2>one.err
+"$hayate" -t 1 -n 20 --draft off "${files[@]}" >one.out 2>one.err
 serial=$?
 "$hayate" -t 1 -n 20 -np 4 "${files[@]}" >out 2>err
 check "run: exit" [ $? = $serial ]
