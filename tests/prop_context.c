@@ -336,6 +336,13 @@ static void check_q8(void)
 }
 
 /* prop_context [N]: N lengths on a device, 2 unless given: in software a thousand ids take three minutes of a processor */
+/* With sanitizers a length takes minutes, and what a device computes they do not see. */
+#ifdef __SANITIZE_ADDRESS__
+enum { DEVICE_LENGTHS = 0 };
+#else
+enum { DEVICE_LENGTHS = 2 };
+#endif
+
 int main(int argc, char **argv)
 {
     srand((unsigned)test_seed(1130));
@@ -348,8 +355,9 @@ int main(int argc, char **argv)
     check_raw();
     check_forms(KV_F16, false);
     check_forms(KV_Q8_0, false);
-    check_forms(KV_F32, true);
-    check_device(argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 2);
+    if (DEVICE_LENGTHS)
+        check_forms(KV_F32, true);
+    check_device(argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : DEVICE_LENGTHS);
     model_close(m);
     return TEST_END();
 }
