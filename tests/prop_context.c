@@ -215,6 +215,8 @@ static void check_device(uint32_t n)
     const uint32_t around[] = { budget - 1, budget + 1, 4 * (70 + (uint32_t)rand() % 50) - 1, budget, budget + 4, 4 * (70 + (uint32_t)rand() % 50) + 1, budget + 3, 5 };
     struct session_params p = { .n_ctx = MOST + N_GEN, .n_ubatch = 256, .precise = true };
     double most = 0;
+    if (n == 0)
+        return;
     if (!device_found(__FILE__, &e)) {
         printf("%-28s no device: %s\n", __FILE__, e.msg);
         return;
