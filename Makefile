@@ -34,7 +34,7 @@ ISA_avx512 := -DISA=avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vn
 SRC_FAST := $(wildcard model/*_fast.c qsa/*_fast.c gdn/*_fast.c gpu/*_fast.c)
 SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c gpu/vulkan/*.c gpu/hip/*.c kernels_bin/*.c))
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/kernels_bin/embed.o $(foreach i,$(ISAS),$(SRC_FAST:%.c=$(B)/%.$(i).o))
-UNIT     := $(patsubst tests/%.c,$(B)/tests/%.ran,$(wildcard tests/unit_*.c tests/prop_*.c))
+UNIT     := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit_*.c tests/prop_*.c))
 FAKE_HIP := $(B)/tests/fake/libamdhip64.so.7 $(B)/tests/fake5/libamdhip64.so.5
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 KERNEL_FILES := $(wildcard kernels_bin/MANIFEST.tsv kernels_bin/*/*.spv kernels_bin/*/*.co $(if $(filter twin,$(MODE)),build/cuda/*.cubin))
@@ -49,33 +49,34 @@ demo: dev-packages           ## install what is missing, build, summarise a samp
 	@$(MAKE) --no-print-directory hayate
 	@echo '$$ ./hayate tests/data/sample-page.txt'; ./hayate tests/data/sample-page.txt
 
-check: check-packages        ## the whole test suite, without and with sanitizers; installs what it needs when root
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory tests
-	@$(MAKE) --no-print-directory MODE=asan tests
+check: check-packages        ## the test suite, without and with sanitizers, in 10 to 20 minutes; installs what it needs when root
+	@$(MAKE) --no-print-directory $(MODELS) build/kernels/rows
+	@$(MAKE) --no-print-directory -Otarget all-tests
+check-long: check-packages   ## the same with the counts and sizes that take hours on few cores
+	@$(MAKE) --no-print-directory $(MODELS) build/kernels/rows
+	@$(MAKE) --no-print-directory -Otarget all-tests SIZE_release=long SIZE_asan=
 
-# What `check` runs for one MODE; the long text is shorter (tokens) where all is slow
-LONG_asan := 4000
-tests: $(B)/hayate $(B)/tests/gfx11_sheet $(UNIT) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(MODELS)
-	tests/gfx11_sheet.sh check $(B)/tests/gfx11_sheet
-	tests/golden.sh $(B)/hayate
-	tests/e2e.sh $(B)/hayate
-	tests/long.sh $(B)/hayate $(LONG_$(MODE))
-	tests/system.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
-	tests/shard.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
-	tests/batch.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
-	tests/together.sh $(B)/hayate $(if $(filter asan,$(MODE)),12)
-	tests/prefix.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
-	tests/state.sh $(B)/hayate
-	tests/bench.sh $(B)/hayate
-	tests/vulkan.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
-	$(if $(filter release,$(MODE)),$(B)/tests/prop_draft vulkan 5)
-	tests/hip.sh $(B)/hayate $(if $(filter asan,$(MODE)),short)
+all-tests: lint tests-release tests-asan
+tests-%: FORCE
+	@$(MAKE) --no-print-directory MODE=$* tests
+
+# What `check` runs for one MODE, the longest first. SIZE: nothing, short or long, where a test knows more than one size. FIRST: programs that take long.
+SIZE_asan := short
+SIZE      := $(SIZE_$(MODE))
+RAN       := $(if $(SIZE),$(SIZE),usual)
+FIRST     := prop_context prop_gfx11 prop_places prop_draft prop_best
+SH_TESTS  := vulkan hip batch together shard prefix e2e bench golden state long system
+tests: $(FIRST:%=$(B)/tests/%.$(RAN)) $(UNIT:=.$(RAN)) $(SH_TESTS:%=$(B)/tests/%.sh) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(B)/tests/gfx11_sheet.sh
+$(SH_TESTS:%=$(B)/tests/%.sh): $(B)/tests/%.sh: tests/%.sh $(B)/hayate $(MODELS) FORCE
+	$< $(B)/hayate $(SIZE)
+$(B)/tests/hip.sh: $(FAKE_HIP)
+$(B)/tests/gfx11_sheet.sh: tests/gfx11_sheet.sh $(B)/tests/gfx11_sheet FORCE
+	$< check $(B)/tests/gfx11_sheet
 
 asan:                        ## the tests under the address and undefined-behaviour sanitizers
 	$(MAKE) MODE=asan tests
 
-lint: $(B)/flags build/kernels/ktool ## include direction, shell scripts, static analysis; kernels against their sources if their compilers are here
+lint: build/kernels/ktool ## include direction, shell scripts, static analysis; kernels against their sources if their compilers are here
 	tests/lint.sh
 	@kernels_bin/tool/same.sh list > build/kernels/compare
 	@test ! -s build/kernels/compare || build/kernels/ktool status > build/kernels/status
@@ -203,32 +204,40 @@ $(B)/version.h: FORCE
 	 echo '#define HAYATE_FLAGS "$(subst ",,$(CC) -std=gnu11 $(OPT_$(MODE)) $(CFLAGS))"' >> $@.new; \
 	 if { [ $$known != 0 ] && [ -f $@ ]; } || cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
-$(B)/tests/fuzz_%: tests/fuzz_%.c $(OBJ)
+# All but main.c, without the demo model: a test takes from it what it needs
+$(B)/engine.a: $(filter-out $(B)/model/demo.o,$(OBJ)) $(B)/model/no_demo.o
+	@rm -f $@
+	@ar rcsT $@ $^
+$(B)/model/no_demo.o: model/demo.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC_ALL) $(REF) -DFUZZ_REPLAY -MMD -MP $(filter %.c %.o,$^) -o $@ $(LIBS)
+	$(CC_ALL) $(REF) -MMD -MP -c $< -o $@
+
+$(B)/tests/fuzz_%: tests/fuzz_%.c $(B)/engine.a
+	@mkdir -p $(@D)
+	$(CC_ALL) $(REF) -DFUZZ_REPLAY -MMD -MP $(filter %.c,$^) $(B)/engine.a -o $@ $(LIBS)
 $(B)/tests/fuzz_%.ran: $(B)/tests/fuzz_%
 	$< $(wildcard tests/corpus/$*/*) && touch $@
-$(B)/tests/%: tests/%.c $(OBJ)
+$(B)/tests/%: tests/%.c $(B)/engine.a
 	@mkdir -p $(@D)
-	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o %.a,$^) -o $@ $(LIBS)
+	$(CC_ALL) $(REF) -MMD -MP $(filter %.c %.o,$^) $(filter %/host.a,$^) $(B)/engine.a -o $@ $(LIBS)
 $(B)/tests/prop_kernels: $(B)/host/host.a
 # The interpreter of gfx1151 code objects
 GFX11_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/gfx11/*.c))
 $(B)/tests/prop_gfx11 $(B)/tests/unit_gfx11 $(B)/tests/gfx11_model $(B)/tests/gfx11_sheet: $(GFX11_OBJ)
 $(B)/tests/gfx11_model: LIBS += -Wl,--wrap=gpu_open_vulkan
-$(B)/tests/prop_gfx11.ran: $(KERNEL_FILES)
-$(B)/tests/unit_gfx11.ran: $(KERNEL_FILES) $(wildcard tests/gfx11/faults/*) kernels_bin/tool/gfx1151.flags
+$(B)/tests/prop_gfx11.$(RAN): $(KERNEL_FILES)
+$(B)/tests/unit_gfx11.$(RAN): $(KERNEL_FILES) $(wildcard tests/gfx11/faults/*) kernels_bin/tool/gfx1151.flags
 # A libamdhip64 with the host builds of the kernels
-$(B)/tests/unit_hip.ran: $(FAKE_HIP)
+$(B)/tests/unit_hip.$(RAN): $(FAKE_HIP)
 $(B)/tests/fake/libamdhip64.so.7: FAKE :=
 $(B)/tests/fake5/libamdhip64.so.5: FAKE := -DROCM_5
 $(FAKE_HIP): tests/fake_hip.c tests/fake_hip_api.c tests/fake_hip.h tests/fake_hip_impl.h tests/fake_hip.map kernels_bin/tool/inspect.c gpu/quant.c $(B)/host/host.a
 	@mkdir -p $(@D)
 	$(CC_ALL) $(FAKE) -fPIC -shared -Wl,--version-script=tests/fake_hip.map $(filter %.c %.o %.a,$^) -o $@ -lm
 $(B)/tests/unit_kernels: $(B)/kernels_bin/tool/rows.o $(B)/kernels_bin/tool/inspect.o
-$(B)/tests/unit_kernels.ran: $(KERNEL_FILES) $(wildcard */*.k */*.h gpu/lang/*)
-$(B)/tests/%.ran: $(B)/tests/% $(MODELS)
-	$< && touch $@
+$(B)/tests/unit_kernels.$(RAN): $(KERNEL_FILES) $(wildcard */*.k */*.h gpu/lang/*)
+$(B)/tests/%.$(RAN): $(B)/tests/% $(MODELS)
+	TEST_SIZE=$(SIZE) $< && touch $@
 build/fuzz/fuzz_%: tests/fuzz_%.c gpu/base.c gpu/quant.c model/gguf.c model/guard.c model/shape.c model/tokenizer.c model/utf8.c $(wildcard model/*.h gpu/*.h)
 	@mkdir -p $(@D)
 	clang -std=gnu11 -I. -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) -o $@ -lxxhash -lutf8proc -lm
@@ -245,5 +254,5 @@ $(B)/flags: FORCE
 FORCE:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo check tests asan lint plot fuzz kernels gfx11-model gfx11-sheet cuda-cubins cuda-twin install uninstall dist deb check-package check-machines clean help dev-packages check-packages FORCE
+.PHONY: all demo check tests asan lint plot fuzz kernels gfx11-model gfx11-sheet cuda-cubins cuda-twin install uninstall dist deb check-package check-machines clean help dev-packages check-packages check-long all-tests FORCE
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)

@@ -1,49 +1,31 @@
 #!/bin/bash
 # batch.sh HAYATE [short] - a pile of documents: resume, kills, full disks, odd names. Run from the root of the repository.
 # Uses the demo model inside the binary. SEED=N repeats the instants of the kills.
-set -u
-hayate=$(realpath "$1")
-short=${2:-}
-mkdir -p build
-dir=$(mktemp -d "$PWD/build/batch.XXXXXX")
+. tests/check.sh
+at_random
 nobody=$(mktemp -d) # for another user: the folders above $dir may be closed to others, as /root is
 mounted=
-trap '[ -z "$mounted" ] || umount "$mounted"; chmod -R u+rwx "$dir" "$nobody"; rm -rf "$dir" "$nobody"' EXIT
-unset HAYATE_MODEL
-export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null # no Vulkan driver: the cpu is what --backend auto takes; vulkan.sh has the rest
-export LC_ALL=C.UTF-8
-seed=${SEED:-$$}
-RANDOM=$seed
-checks=0 failed=0
+at_exit() {
+    [ -z "$mounted" ] || umount "$mounted"
+    chmod -R u+rwx "$dir" "$nobody"
+    rm -rf "$nobody"
+}
 n_input=1000 n_kill=20 n_killed_inputs=300 longest=1 # seconds until a kill, rounded up
-[ -z "$short" ] || n_input=60 n_kill=5 n_killed_inputs=30 longest=4
+[ "$size" != short ] || n_input=60 n_kill=5 n_killed_inputs=30 longest=4
 n_bad=10
 
-batch() { # leaves $code, $dir/stdout and $dir/stderr
-    "$hayate" batch -n 3 -t 1 "$@" >"$dir/stdout" 2>"$dir/stderr"
-    code=$?
-}
-check() { # name, then a command that must succeed
-    checks=$((checks + 1))
-    local name=$1
-    shift
-    "$@" && return
-    failed=$((failed + 1))
-    echo "batch: $name (seed $seed)"
-    [ ! -s "$dir/stderr" ] || sed 's/^/  /' "$dir/stderr" | head -8
-}
+batch() { run batch -n 3 -t 1 "$@"; }
 ended() { # name, exit code, regex some line of stderr matches
-    check "$1: exit $code, expected $2" [ "$code" = "$2" ]
-    [ -z "$3" ] || check "$1: stderr does not match $3" grep -qE -- "$3" "$dir/stderr"
-    check "$1: stdout is not empty" [ ! -s "$dir/stdout" ]
-    check "$1: sanitizer" sh -c "! grep -qE 'AddressSanitizer|runtime error|LeakSanitizer' '$dir/stderr'"
+    ends "$1" "$2"
+    [ -z "$3" ] || check "$1: stderr" grep -qE -- "$3" "$dir/err"
+    check "$1: nothing on stdout" [ ! -s "$dir/out" ]
 }
 refused() { # name, exit code, regex of the only line, arguments
     local name=$1 want=$2 line=$3
     shift 3
     batch -q "$@"
     ended "$name" "$want" "^hayate: $line"
-    check "$name: $(wc -l <"$dir/stderr") lines" [ "$(wc -l <"$dir/stderr")" = 1 ]
+    check "$name: lines" [ "$(wc -l <"$dir/err")" = 1 ]
 }
 answers() { find "$1" -name .hayate -prune -o -type f -printf x | wc -c; }
 same() { diff -r -x .hayate "$1" "$2" >"$dir/diff" || ! head -5 "$dir/diff"; }
@@ -67,29 +49,29 @@ for i in $(seq 1 $n_bad); do
     esac
 done
 n_good=$((n_input - n_bad))
-batch -o "$dir/out" --jsonl "$dir/out.jsonl" --report "$dir/report" "$dir/in"
+batch -o "$dir/all" --jsonl "$dir/all.jsonl" --report "$dir/report" "$dir/in"
 ended 'pile' 3 "^$n_good of $n_input inputs answered, $n_bad failed"
-check 'pile: answers' [ "$(answers "$dir/out")" = $n_good ]
+check 'pile: answers' [ "$(answers "$dir/all")" = $n_good ]
 check 'pile: report' [ "$(grep -c $'\tfailed\t' "$dir/report")" = $n_bad ]
-check 'pile: lines on stderr' [ "$(grep -c '^hayate: .*/in/' "$dir/stderr")" = $n_bad ]
-check 'pile: objects' [ "$(jq -r .path "$dir/out.jsonl" | wc -l)" = $n_good ]
-check 'pile: order of objects' sh -c "jq -r .path '$dir/out.jsonl' | sort -c"
-check 'pile: no part is left' [ ! -e "$dir/out.jsonl.part" ]
+check 'pile: lines on stderr' [ "$(grep -c '^hayate: .*/in/' "$dir/err")" = $n_bad ]
+check 'pile: objects' [ "$(jq -r .path "$dir/all.jsonl" | wc -l)" = $n_good ]
+check 'pile: order of objects' sh -c "jq -r .path '$dir/all.jsonl' | sort -c"
+check 'pile: no part is left' [ ! -e "$dir/all.jsonl.part" ]
 # the instruction goes through the model once
-check 'prefix reuse' [ "$(jq -s '[.[1:][] | .reused_tokens] | unique | length == 1 and .[0] > 10' "$dir/out.jsonl")" = true ]
-check 'prefix of the first' [ "$(jq -s '.[0].reused_tokens' "$dir/out.jsonl")" = 0 ]
-jq -r .text "$dir/out.jsonl" >"$dir/texts"
-cat "$dir/out"/*.txt >"$dir/files"
+check 'prefix reuse' [ "$(jq -s '[.[1:][] | .reused_tokens] | unique | length == 1 and .[0] > 10' "$dir/all.jsonl")" = true ]
+check 'prefix of the first' [ "$(jq -s '.[0].reused_tokens' "$dir/all.jsonl")" = 0 ]
+jq -r .text "$dir/all.jsonl" >"$dir/texts"
+cat "$dir/all"/*.txt >"$dir/files"
 check 'pile: objects and files agree' cmp -s "$dir/texts" "$dir/files"
 for i in 0000 0001 0007 0033 0050; do
-    check "alone: $i" alone "$dir/in/$i.md" "$dir/out/$i.md.txt"
+    check "alone: $i" alone "$dir/in/$i.md" "$dir/all/$i.md.txt"
 done
-cp -a "$dir/out" "$dir/copy"
-sum=$(cksum <"$dir/out.jsonl")
-batch -o "$dir/out" --jsonl "$dir/out.jsonl" --report "$dir/report" "$dir/in"
+cp -a "$dir/all" "$dir/copy"
+sum=$(cksum <"$dir/all.jsonl")
+batch -o "$dir/all" --jsonl "$dir/all.jsonl" --report "$dir/report" "$dir/in"
 ended 'again' 3 "^$n_good of $n_input inputs answered \($n_good of them before\), $n_bad failed"
-check 'again: files are the same ones' [ -z "$(find "$dir/out" -name '*.txt' -newer "$dir/copy/.hayate/records")" ]
-check 'again: objects' [ "$(cksum <"$dir/out.jsonl")" = "$sum" ]
+check 'again: files are the same ones' [ -z "$(find "$dir/all" -name '*.txt' -newer "$dir/copy/.hayate/records")" ]
+check 'again: objects' [ "$(cksum <"$dir/all.jsonl")" = "$sum" ]
 check 'again: report' [ "$(wc -l <"$dir/report")" = $n_bad ]
 
 # --- killed at random instants, started again, at last the same ---
@@ -97,7 +79,7 @@ mapfile -t some < <(find "$dir/in" -name '*.md' | sort | head -$n_killed_inputs)
 mkdir "$dir/want"
 for f in "${some[@]}"; do
     f=${f##*/}.txt
-    [ ! -e "$dir/out/$f" ] || cp "$dir/out/$f" "$dir/want/$f"
+    [ ! -e "$dir/all/$f" ] || cp "$dir/all/$f" "$dir/want/$f"
 done
 whole() { # every answer there is is the one wanted
     [ ! -d "$1" ] || ! diff -rq -x .hayate "$dir/want" "$1" | grep -v "^Only in $dir/want: "
@@ -119,13 +101,13 @@ ended 'after kills' 3 "inputs answered"
 check 'after kills: files' same "$dir/want" "$dir/killed"
 check 'after kills: objects' sh -c "jq -r .path '$dir/killed.jsonl' | sort -c"
 check 'after kills: number of objects' [ "$(wc -l <"$dir/killed.jsonl")" = "$(answers "$dir/want")" ]
-check 'after kills: texts' [ "$(jq -r .text "$dir/killed.jsonl" | cksum)" = "$(jq -r .text "$dir/out.jsonl" | head -"$(answers "$dir/want")" | cksum)" ]
+check 'after kills: texts' [ "$(jq -r .text "$dir/killed.jsonl" | cksum)" = "$(jq -r .text "$dir/all.jsonl" | head -"$(answers "$dir/want")" | cksum)" ]
 check 'after kills: leftovers' [ "$(find "$dir/killed/.hayate" -type f | wc -l)$(find "$dir" -name 'killed.jsonl*' | wc -l)" = 11 ]
 
 # --- interruption ---
 for signal in INT:130 TERM:143; do
     rm -rf "$dir/stopped"
-    "$hayate" batch -n 3 -t 1 -o "$dir/stopped" "${some[@]}" >"$dir/stdout" 2>"$dir/stderr" &
+    "$hayate" batch -n 3 -t 1 -o "$dir/stopped" "${some[@]}" >"$dir/out" 2>"$dir/err" &
     pid=$!
     for _ in $(seq 200); do
         [ -e "$dir/stopped/0003.md.txt" ] && break
@@ -151,7 +133,7 @@ again() { # name, how many, arguments
     shift 2
     batch --progress -o "$dir/again" "$@" "$dir/few"
     ended "$name" 4 ''
-    check "$name: $(grep -c ': prefill' "$dir/stderr") answers, expected $n" [ "$(grep -c ': prefill' "$dir/stderr")" = "$n" ]
+    check "$name: answers" [ "$(grep -c ': prefill' "$dir/err")" = "$n" ]
 }
 again 'first' 4
 again 'nothing to do' 0
@@ -184,8 +166,8 @@ ln -s "$dir/odd/sub folder" "$dir/odd/sub folder/deep/loop"
 mkfifo "$dir/odd/fifo"
 batch -o "$dir/oddout" --jsonl "$dir/odd.jsonl" --report "$dir/report" "$dir/odd"
 ended 'odd names' 4 'fifo: left out: not a regular file'
-check 'loops are named' [ "$(grep -c 'loop: left out: a link to a folder' "$dir/stderr")" = 2 ]
-check 'hidden ones are named' grep -q 'odd: 1 name that begins with a dot left out' "$dir/stderr"
+check 'loops are named' [ "$(grep -c 'loop: left out: a link to a folder' "$dir/err")" = 2 ]
+check 'hidden ones are named' grep -q 'odd: 1 name that begins with a dot left out' "$dir/err"
 check 'odd names: empty report' [ ! -s "$dir/report" ]
 for f in "with space" "$odd" "$bytes" "sub folder/deep/@x" "sub folder/日本語.txt"; do
     check "odd name $f" alone "$dir/odd/$f" "$dir/oddout/$f.txt"
@@ -196,14 +178,14 @@ batch -q -o "$dir/oddout" --jsonl "$dir/odd.jsonl" --notify-fd 3 "$dir/odd" 3>"$
 ended 'odd names again' 4 ''
 check 'odd names again: skipped' [ "$(grep -c '"status":"skipped"' "$dir/events")" = 5 ]
 (cd "$dir/odd" && find . -type f -print0) >"$dir/list0"
-(cd "$dir/odd" && "$hayate" batch -q -n 3 -t 1 -o ../listout @../list0 2>"$dir/stderr")
+(cd "$dir/odd" && "$hayate" batch -q -n 3 -t 1 -o ../listout @../list0 2>"$dir/err")
 code=$?
-: >"$dir/stdout"
+: >"$dir/out"
 ended 'list with NUL' 4 ''
 rm -r "$dir/listout/.hidden"
 check 'list with NUL' same "$dir/oddout" "$dir/listout"
 printf 'few/1\r\n\n../%s/few/2\nfew/../few/3\n' "${dir##*/}" >"$dir/list"
-(cd "$dir" && "$hayate" batch -q -n 3 -t 1 -o list2 @- <"$dir/list" 2>"$dir/stderr")
+(cd "$dir" && "$hayate" batch -q -n 3 -t 1 -o list2 @- <"$dir/list" 2>"$dir/err")
 code=$?
 ended 'list' 4 ''
 check 'list: names' [ "$(cd "$dir/list2" && find . -type f -name '*.txt' | sort | tr '\n' ' ')" = "./${dir##*/}/few/2.txt ./few/1.txt ./few/3.txt " ]
@@ -248,7 +230,7 @@ for _ in 1 2; do
     ended 'output below the input' 4 ''
     check 'output below the input' [ "$(answers "$dir/self/out")" = 4 ]
 done
-check 'said so' grep -q 'self/out: left out: the output folder' "$dir/stderr"
+check 'said so' grep -q 'self/out: left out: the output folder' "$dir/err"
 exec 9<"$dir/again/.hayate/records"
 flock -n 9
 refused 'locked' 1 '.*/again: another batch is writing here' -o "$dir/again" "$dir/few"
@@ -279,7 +261,7 @@ check 'answers dropped' [ "$(wc -l <"$dir/j")" = 1 ]
 check 'events: kinds' [ "$(jq -r .event "$dir/events" | uniq -c | tr -s ' \n' ' ')" = ' 1 start 2 done 1 plan 1 input 1 done 1 input 1 done 1 end ' ]
 check 'events: end' jq -se '.[-1] | .inputs == 4 and .done == 2 and .skipped == 2 and .failed == 0 and .cut == 4 and .exit == 4' "$dir/events" >"$dir/null"
 refused 'descriptor only for reading' 2 '--notify-fd 3: not open for writing' -o "$dir/no" --notify-fd 3 "$dir/few" 3</dev/null
-{ "$hayate" batch --force -n 3 -t 1 -o "$dir/again" --notify-fd 3 "$dir/few" 3>&1 >"$dir/stdout" 2>"$dir/stderr"; echo $? >"$dir/code"; } | true
+{ "$hayate" batch --force -n 3 -t 1 -o "$dir/again" --notify-fd 3 "$dir/few" 3>&1 >"$dir/out" 2>"$dir/err"; echo $? >"$dir/code"; } | true
 code=$(cat "$dir/code")
 ended 'reader gone' 4 '--notify-fd 3: Broken pipe; no more events'
 
@@ -293,14 +275,14 @@ mkdir "$nobody/in/z"
 chmod 755 "$dir"
 chmod 555 "$nobody/closed"
 chmod 000 "$nobody/in/2" "$nobody/in/z"
-if "${user[@]}" "$hayate" --version >"$dir/stdout" 2>&1; then
-    "${user[@]}" "$hayate" batch -q -n 3 -o "$nobody/closed/out" "$nobody/in/1" >"$dir/stdout" 2>"$dir/stderr"
+if "${user[@]}" "$hayate" --version >"$dir/out" 2>&1; then
+    "${user[@]}" "$hayate" batch -q -n 3 -o "$nobody/closed/out" "$nobody/in/1" >"$dir/out" 2>"$dir/err"
     code=$?
     ended 'read-only folder' 1 '/closed/out: cannot make the folder: Permission denied'
-    "${user[@]}" "$hayate" batch -q -n 3 -o "$nobody/closed" "$nobody/in/1" >"$dir/stdout" 2>"$dir/stderr"
+    "${user[@]}" "$hayate" batch -q -n 3 -o "$nobody/closed" "$nobody/in/1" >"$dir/out" 2>"$dir/err"
     code=$?
     ended 'read-only folder' 1 '/closed: Permission denied'
-    "${user[@]}" "$hayate" batch -q -n 3 -o "$nobody/out" "$nobody/in" >"$dir/stdout" 2>"$dir/stderr"
+    "${user[@]}" "$hayate" batch -q -n 3 -o "$nobody/out" "$nobody/in" >"$dir/out" 2>"$dir/err"
     code=$?
     ended 'unreadable input' 3 '/in/2: Permission denied'
     ended 'unreadable folder' 3 '/in/z: Permission denied'
@@ -313,7 +295,7 @@ if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=32k tmpfs "$dir/disk" 2>/dev/nul
     mounted=$dir/disk
     batch -o "$dir/disk/out" "${some[@]}"
     ended 'full disk' 1 'disk/out/.*: No space left'
-    check 'full disk: says how to go on' grep -qE 'stopped after [0-9]+ of .* start again to continue' "$dir/stderr"
+    check 'full disk: says how to go on' grep -qE 'stopped after [0-9]+ of .* start again to continue' "$dir/err"
     check 'full disk: a file is not whole' whole "$dir/disk/out"
     check 'full disk: some were kept' [ "$(answers "$dir/disk/out")" -gt 0 ]
     mount -o remount,size=8m "$dir/disk"
@@ -327,5 +309,4 @@ else
     echo 'batch: skipped without the right to mount: full and read-only disks'
 fi
 
-echo "batch: $checks checks, $failed failed"
-[ "$failed" = 0 ]
+finish

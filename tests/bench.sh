@@ -2,35 +2,9 @@
 # bench.sh HAYATE - measuring from the command line: what bench writes against its schema, a record checked again, the ledger against the profile, traces,
 # perplexity and comparisons. Run from the root of the repository. Speeds themselves are not judged: the machine may be busy.
 # shellcheck disable=SC2016 # $names in jq filters are jq's
-set -u
-hayate=$(realpath "$1")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-unset HAYATE_MODEL
-export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null LC_ALL=C.UTF-8
+. tests/check.sh
 page=tests/data/sample-page.txt
-checks=0 failed=0
 
-run() {
-    "$hayate" "$@" >"$dir/out" 2>"$dir/err"
-    code=$?
-    ! grep -qE 'AddressSanitizer|runtime error|LeakSanitizer' "$dir/err" || bad "sanitizer: $*"
-}
-bad() {
-    failed=$((failed + 1))
-    echo "bench: $*"
-    head -c 400 "$dir/err"
-}
-# want NAME CODE [REGEX...] - of the last run; every expression matches a line of stdout or stderr
-want() {
-    local name=$1 expected=$2
-    shift 2
-    checks=$((checks + 1))
-    [ "$code" = "$expected" ] || bad "$name: exit $code, expected $expected"
-    for line in "$@"; do
-        grep -qE -- "$line" "$dir/out" "$dir/err" || bad "$name: no line matches $line"
-    done
-}
 # holds NAME FILTER - a jq expression over stdout that must be true
 holds() {
     checks=$((checks + 1))
@@ -40,7 +14,7 @@ holds() {
 # --- results and their schema ---
 valid() { /usr/bin/python3 tests/bench/validate.py tests/bench/bench.schema.json "$1" 2>"$dir/err"; }
 run bench -q -p 16 -n 4 -d 0,9 -r 2 -o json
-want 'json' 0
+ends 'json' 0
 holds 'one array' 'length == 1 and (.[0] | length == 4 and ([.[].test] == ["pp16", "tg4", "pp16 @ d9", "tg4 @ d9"]))'
 checks=$((checks + 1))
 valid "$dir/out" || bad 'json against its schema'
@@ -61,42 +35,42 @@ run bench -q -p 16 -n 0 -r 5 -o jsonl
 holds 'statistics' '.[0] | (.samples_ts | add / 5) as $m | ((.samples_ts | map((. - $m) * (. - $m)) | add / 4) | sqrt) as $d |
     ((.avg_ts - $m) / $m | fabs) < 1e-9 and ((.stddev_ts - $d) | fabs) < 1e-6 * $m'
 run bench -q -p 16 -n 4 -r 1 -o csv
-want 'csv' 0 '^"build_commit","cpu_info",' ',"pp16",' ',"tg4",'
+ends 'csv' 0 '^"build_commit","cpu_info",' ',"pp16",' ',"tg4",'
 checks=$((checks + 1))
 [ "$(wc -l <"$dir/out")" = 3 ] || bad 'csv: a head and two lines'
 run bench -q -p 64-256*2 -n 0 -r 1 -t 1,2 -ub 64,128 -ctk f16,f32 -o jsonl
-want 'lists' 0
+ends 'lists' 0
 holds 'lists' 'length == 24 and ([.[].n_prompt] | unique == [64, 128, 256]) and ([.[] | [.n_threads, .n_ubatch, .type_k]] | unique | length == 8)'
 run bench -q -p 8-24+8 -n 0 -r 1 -o jsonl
 holds 'range' '[.[].n_prompt] == [8, 16, 24]'
 run bench -q -p 8 -n 4 --sweep 0:600:300 -r 1 -o jsonl
 holds 'sweep' '[.[] | [.test, .n_depth]] == [["pp8", 0], ["tg4", 0], ["pp8 @ d300", 300], ["tg4 @ d300", 300], ["pp8 @ d600", 600], ["tg4 @ d600", 600]]'
 run bench -q -p 16 -n 0 -r 3 --abba '--kv f32' -o jsonl
-want 'abba' 0
+ends 'abba' 0
 holds 'abba' '.[0] | (.samples_ts | length == 6) and (.abba | .switch == "--kv f32" and (.samples_ts | length == 6) and .ratio_low <= .ratio and .ratio <= .ratio_high) and
     ((.abba.ratio - (.abba.samples_ts | add) / (.samples_ts | add)) | fabs) < 1e-9'
 checks=$((checks + 1))
 valid "$dir/out" || bad 'abba against its schema'
 run bench -q -p 16 -n 0 -r 1 --abba '-t 1'
-want 'abba, table' 0 '\| +pp16 A \|' '\| +pp16 B \|' '^pp16: with -t 1 [0-9.]+ times as fast, 95 % of draws within [0-9.]+ and [0-9.]+, 1 rounds'
+ends 'abba, table' 0 '\| +pp16 A \|' '\| +pp16 B \|' '^pp16: with -t 1 [0-9.]+ times as fast, 95 % of draws within [0-9.]+ and [0-9.]+, 1 rounds'
 
 # --- a depth written instead of evaluated; switches of attention and index ---
 run bench -q --backend cpu -p 8 -n 4 -d 4000 -r 2 --fill random -s 7 -ctk q8_0 --no-gather --no-pooled-cache --no-union -o json
-want 'fill' 0
+ends 'fill' 0
 holds 'fill' 'all(.[0][]; .fill == "random" and .seed == "7" and .type_k == "q8_0" and .no_gather and .no_pooled_cache and .no_union and .pooled_max_tokens == 0)'
 holds 'fill, its tests' '[.[0][].test] == ["pp8 @ d4000 random", "tg4 @ d4000 random"]'
 checks=$((checks + 1))
 valid "$dir/out" || bad 'fill against its schema'
 jq '[.[] | .stddev_ts = .avg_ts * 100]' "$dir/out" >"$dir/filled.json"
 run bench -q --check "$dir/filled.json"
-want 'check of a fill' 0 '^pp8 @ d4000 random +recorded .* repeats$' '^tg4 @ d4000 random +recorded .* repeats$'
+ends 'check of a fill' 0 '^pp8 @ d4000 random +recorded .* repeats$' '^tg4 @ d4000 random +recorded .* repeats$'
 jq '[.[] | .fill = "random" | .seed = "x"]' "$dir/filled.json" >"$dir/seed.json"
 run bench -q --check "$dir/seed.json"
-want 'check of a seed that is none' 1 'result 1 lacks fields or has others'
+ends 'check of a seed that is none' 1 'result 1 lacks fields or has others'
 run bench -q --backend cpu -p 64 -n 0 -r 1 -d 600 --fill random --abba '--no-union --pooled-max-tokens 32'
-want 'abba of switches' 0 '\| pp64 @ d600 random A \|' '\| pp64 @ d600 random B \|'
+ends 'abba of switches' 0 '\| pp64 @ d600 random A \|' '\| pp64 @ d600 random B \|'
 run bench -q --backend cpu -p 64 -n 0 -d 600 -r 1 --profile --abba '--no-union'
-want 'abba of attention' 0 'with --no-union [0-9.]+ times as fast'
+ends 'abba of attention' 0 'with --no-union [0-9.]+ times as fast'
 run bench -q --backend cpu -p 0 -n 2 --sweep 100:900:400 --fill random -r 1 -o jsonl
 holds 'fill in a sweep' '[.[].test] == ["tg2 @ d100 random", "tg2 @ d500 random", "tg2 @ d900 random"]'
 run info -q --ledger --backend cpu --json -d 4000 --no-gather --no-pooled-cache
@@ -109,7 +83,7 @@ run bench -q -m "$dir/model.gguf" -p 16 -n 0 -r 1 --cold -o jsonl
 if [ "$code" = 0 ] && [ "$(jq -r .record.page_cache.start "$dir/out")" != cold ]; then
     echo "bench.sh: the file system of $dir keeps its files in memory: cold starts not tested"
 else
-    want 'cold' 0
+    ends 'cold' 0
     holds 'cold' '.[0] | .cold_ts > 0 and .record.page_cache.start == "cold" and .record.page_cache.share_before_load < 0.05'
 fi
 run bench -q -m "$dir/model.gguf" -p 16 -n 0 -r 1 -o jsonl
@@ -118,29 +92,29 @@ holds 'warm' '.[0] | (has("cold_ts") | not) and .record.page_cache.start != "col
 # --- a record again ---
 jq '[.[] | .stddev_ts = .avg_ts * 100]' "$dir/record.json" >"$dir/wide.json"
 run bench -q --check "$dir/wide.json"
-want 'check' 0 '^pp16 +recorded .* repeats$' '^tg4 @ d9 +recorded .* repeats$'
+ends 'check' 0 '^pp16 +recorded .* repeats$' '^tg4 @ d9 +recorded .* repeats$'
 run bench -q --check "$dir/wide.json" -o jsonl
 holds 'check, json' 'length == 4 and all(.[]; .repeats and .avg_ts > 0)'
 jq '[.[] | .avg_ts *= 1000]' "$dir/record.json" >"$dir/fast.json"
 run bench -q --check "$dir/fast.json"
-want 'check of another speed' 1 '^pp16 +recorded .* DIFFERS$'
+ends 'check of another speed' 1 '^pp16 +recorded .* DIFFERS$'
 jq '[.[] | .record.model.identity_xxh3 = "0123456789abcdef"]' "$dir/wide.json" >"$dir/other.json"
 run bench -q --check "$dir/other.json"
-want 'check of another model' 1 'a model with hash [0-9a-f]{16}, the record is of 0123456789abcdef'
+ends 'check of another model' 1 'a model with hash [0-9a-f]{16}, the record is of 0123456789abcdef'
 run bench -q --check "$dir/text.jsonl"
-want 'check without its text' 1 'the record is of a text with hash .* give it with -f'
+ends 'check without its text' 1 'the record is of a text with hash .* give it with -f'
 run bench -q --check "$page"
-want 'check of a text' 1 'found no results, expected what bench'
+ends 'check of a text' 1 'found no results, expected what bench'
 
 # --- ledger and profile ---
 run info -q --ledger --backend cpu --json -d 40 -ub 64
-want 'ledger' 0
+ends 'ledger' 0
 cp "$dir/out" "$dir/ledger"
 calls=$(jq .decode.all.calls "$dir/out")
 holds 'ledger adds up' '.[0] | all(.decode, .prefill; (.all.weights == ([.rows[].weights] | add)) and (.all.calls == ([.rows[].calls] | add)))'
 holds 'ledger and the file' '.[0] | .decode.all.weights == .file_matrices and .least_bytes == .file_matrices + .file_vectors + .decode.all.state'
 run bench -q --backend cpu -p 0 -n 1 -d 40 -r 1 --profile --trace "$dir/trace.json"
-want 'profile' 0 "^decode steps: $calls calls" '^all +qsa.attend ' '^outside of calls +host ' '^profile: [0-9]+ looks at the clock, [0-9.]+ % of'
+ends 'profile' 0 "^decode steps: $calls calls" '^all +qsa.attend ' '^outside of calls +host ' '^profile: [0-9]+ looks at the clock, [0-9.]+ % of'
 # rows and their calls, in the profile and in the ledger
 checks=$((checks + 1))
 awk '/^decode steps/ { on = 1; next } on && $1 != "row" && $1 != "all" && $1 != "outside" && NF == 8 { print $1, $2, $3 }' "$dir/err" | sort >"$dir/profiled"
@@ -149,19 +123,19 @@ jq -r '.decode.rows[] | "\(.row) \(.part) \(.calls)"' "$dir/ledger" | sort >"$di
 cp "$dir/trace.json" "$dir/out"
 holds 'trace' ".[0].traceEvents | map(select(.ph == \"X\")) | length == $calls and all(.[]; .dur >= 0 and .ts >= 0 and (.name | length > 0) and (.cat | length > 0))"
 run run -q --backend cpu -n 4 --ignore-eos --profile --trace "$dir/trace.json" "$page"
-want 'profile of an answer' 4 '^prompt steps: [0-9]+ calls' '^decode steps: [0-9]+ calls' '^all +moe '
+ends 'profile of an answer' 4 '^prompt steps: [0-9]+ calls' '^decode steps: [0-9]+ calls' '^all +moe '
 cp "$dir/out" "$dir/answer"
 run run -q --backend cpu -n 4 --ignore-eos "$page"
 checks=$((checks + 1))
 cmp -s "$dir/out" "$dir/answer" || bad 'a profile changes the answer'
 run run -q --trace "$dir/no/such/folder" "$page"
-want 'trace to nowhere' 1 'no/such/folder: No such file or directory'
+ends 'trace to nowhere' 1 'no/such/folder: No such file or directory'
 run run -q -n 4 --trace /dev/full "$page"
-want 'trace to a full disk' 1 '/dev/full: cannot write'
+ends 'trace to a full disk' 1 '/dev/full: cannot write'
 checks=$((checks + 1))
 [ -c /dev/full ] || bad 'trace: a device was removed'
 run info -q --ledger --roof 215e9:30e12:3
-want 'device ledger' 0 '^decode step of 1 row at depth 0: [0-9]+ calls' '^hc_down_r1 ' '^moe_gemm_up_Q4_K ' '^the least a token needs: .* tokens/s, [0-9.]+ times as long$'
+ends 'device ledger' 0 '^decode step of 1 row at depth 0: [0-9]+ calls' '^hc_down_r1 ' '^moe_gemm_up_Q4_K ' '^the least a token needs: .* tokens/s, [0-9.]+ times as long$'
 # twice the bandwidth, no launches, no limit of arithmetic: half the time
 for roof in 1e9:1e30 2e9:1e30; do
     run info -q --ledger --json --roof $roof
@@ -185,16 +159,15 @@ done
 run eval -q --ids tests/golden/q.en_page.gold -c 128 --compare cpu --json
 holds 'a model with itself' '.[0] | .kl_mean == 0 and .kl_max == 0 and .kl_99 == 0 and .top1_agreement == 1 and (.kl | length) == .tokens_scored and .mean_nll == .other_mean_nll'
 run eval -q --ids tests/golden/q.en_page.gold -c 4096 --compare tests/models/tiny-man.gguf
-want 'the same by file' 0 '^kl mean 0.000e\+00 .* max 0.000e\+00 +top-1 agreement 100.00 % '
+ends 'the same by file' 0 '^kl mean 0.000e\+00 .* max 0.000e\+00 +top-1 agreement 100.00 % '
 run eval -q --ids tests/golden/q.en_page.gold -c 128 --compare build/models/tiny-zoo.gguf --json
 holds 'another model' '.[0] | .kl_mean > 0.001 and .kl_median <= .kl_99 and .kl_99 <= .kl_max and .kl_max == (.kl | max) and
     ((.kl_mean - (.kl | add / length)) | fabs) < 1e-12 and (.kl | min) > -1e-9 and .top1_agreement < 1 and .mean_nll != .other_mean_nll'
 run eval -q --ids tests/golden/q.en_page.gold -c 128 --compare tests/data/sample-page.txt
-want 'compare with a text' 1 'sample-page.txt'
+ends 'compare with a text' 1 'sample-page.txt'
 run eval -q --ids tests/golden/q.en_page.gold -c 128 --ppl-stride 32 --json
 holds 'stride' '.[0] | .stride == 32 and .chunks == ((453 - 128 + 31) / 32 | floor) and .tokens_scored == .chunks * 32'
 run eval -q --ids tests/golden/q.en_page.gold -c 128 --ppl-stride 128
-want 'stride as long as the chunk' 2 'expected less than the chunk of 128'
+ends 'stride as long as the chunk' 2 'expected less than the chunk of 128'
 
-echo "bench.sh: $checks checks, $failed failed"
-[ "$failed" = 0 ]
+finish

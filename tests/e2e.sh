@@ -1,43 +1,24 @@
 #!/bin/bash
 # e2e.sh HAYATE - the command line as a user meets it: streams, exit codes, messages. Run from the root of the repository.
 # Uses the demo model inside the binary; each check says what stdout, stderr and the exit code must be.
-set -u
-hayate=$(realpath "$1")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-unset HAYATE_MODEL
-export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null # no Vulkan driver: the cpu is what --backend auto takes; vulkan.sh has the rest
-export LC_ALL=C.UTF-8
+. tests/check.sh
 page=tests/data/sample-page.txt
-checks=0 failed=0
 
-# run ARGS... - leaves $dir/out, $dir/err and $code
-run() {
-    "$hayate" "$@" >"$dir/out" 2>"$dir/err"
-    code=$?
-}
-bad() {
-    failed=$((failed + 1))
-    echo "e2e: $what: $*"
-    echo "  stderr: $(head -c 300 "$dir/err")"
-}
 # expect NAME CODE OUT ERR - of the last run; OUT and ERR: "" must be empty, "=TEXT" the exact text with its line end, "*" anything,
 # otherwise an extended regular expression that some line matches
 stream() { # which, expected
     case $2 in
-    '') [ ! -s "$dir/$1" ] || bad "$1 is not empty" ;;
+    '') [ ! -s "$dir/$1" ] || bad "$what: $1 is not empty" ;;
     '*') ;;
-    =*) printf '%s\n' "${2#=}" | cmp -s - "$dir/$1" || bad "$1 is '$(head -c 200 "$dir/$1")', expected '${2#=}'" ;;
-    *) grep -qE -- "$2" "$dir/$1" || bad "$1 does not match $2" ;;
+    =*) printf '%s\n' "${2#=}" | cmp -s - "$dir/$1" || bad "$what: $1 is '$(head -c 200 "$dir/$1")', expected '${2#=}'" ;;
+    *) grep -qE -- "$2" "$dir/$1" || bad "$what: $1 does not match $2" ;;
     esac
 }
 expect() {
     what=$1
-    checks=$((checks + 1))
-    [ "$code" = "$2" ] || bad "exit $code, expected $2"
+    ends "$1" "$2"
     stream out "$3"
     stream err "$4"
-    ! grep -qE 'AddressSanitizer|runtime error|LeakSanitizer' "$dir/err" || bad "sanitizer"
 }
 # An error: one line, nothing on stdout
 refuse() { # name, code, regex of the line, args...
@@ -45,7 +26,7 @@ refuse() { # name, code, regex of the line, args...
     shift 3
     run "$@" </dev/null
     expect "$name" "$want" '' "^hayate: $line"
-    [ "$(wc -l <"$dir/err")" = 1 ] || bad "$(wc -l <"$dir/err") lines on stderr, expected 1"
+    [ "$(wc -l <"$dir/err")" = 1 ] || bad "$what: $(wc -l <"$dir/err") lines on stderr, expected 1"
 }
 
 # --- misuse ---
@@ -146,11 +127,11 @@ for args in help --help -h 'help run' 'help batch' 'help bench' 'help eval' 'hel
     # shellcheck disable=SC2086
     run $args
     expect "$args" 0 'hayate' ''
-    awk 'length($0) > 80 { exit 1 }' "$dir/out" || bad 'a line is wider than 80 columns'
+    awk 'length($0) > 80 { exit 1 }' "$dir/out" || bad "$what: a line is wider than 80 columns"
 done
 run help
 for word in --golden 'selftest ' 'batch ' 'bench ' 'tokenize ' 'split ' --temp '--top-k' 'default: 1024' --kv --json; do
-    grep -qF -- "$word" "$dir/out" || bad "help does not mention $word"
+    grep -qF -- "$word" "$dir/out" || bad "$what: help does not mention $word"
 done
 
 # --- inputs that cannot be answered ---
@@ -191,20 +172,20 @@ fi
 run "$page"
 expect 'one file' 0 '^CURLOPT_TFTP_BLKSIZE - ' '^hayate: no -m and no .*demo model'
 stream err '^prefill [0-9]+ tok, [0-9.]+ tok/s · decode [0-9]+ tok, [0-9.]+ tok/s( · draft acceptance [0-9]+ % \([0-9]+ of [0-9]+\), [0-9.]+ tok a pass)?$'
-[ "$(wc -l <"$dir/out")" = 1 ] || bad 'not one line'
+[ "$(wc -l <"$dir/out")" = 1 ] || bad "$what: not one line"
 cp "$dir/out" "$dir/answer"
 answer=$(cat "$dir/answer")
 for guesses in off 1 7; do # the same text whatever is guessed, greedy and sampled
     run -q --draft "$guesses" "$page"
     expect "draft $guesses" 0 '^CURLOPT_TFTP_BLKSIZE - ' ''
-    cmp -s "$dir/out" "$dir/answer" || bad "another answer with --draft $guesses"
+    cmp -s "$dir/out" "$dir/answer" || bad "$what: another answer with --draft $guesses"
     run -q --draft "$guesses" --temp 1 --seed 3 -n 24 --ignore-eos "$page"
     [ "$guesses" != off ] || cp "$dir/out" "$dir/sampled"
-    cmp -s "$dir/out" "$dir/sampled" || bad "another sampled answer with --draft $guesses"
+    cmp -s "$dir/out" "$dir/sampled" || bad "$what: another sampled answer with --draft $guesses"
 done
 run -q --json --draft 3 -n 24 --ignore-eos "$page"
 jq -e '.draft | .tokens == 23 and .passes + .accepted == .tokens and .drafted >= .accepted and (.drafted_at | add) == .drafted' "$dir/out" >/dev/null ||
-    bad 'numbers of guesses'
+    bad "$what: numbers of guesses"
 run -q "$page"
 expect 'the same again, quiet' 0 "=$answer" ''
 run -q <"$page"
@@ -224,16 +205,16 @@ run -q --temp 0.8 -s 7 "$page"
 cp "$dir/out" "$dir/sampled"
 run -q --temp 0.8 --seed 7 "$page"
 expect 'same seed' 0 '*' ''
-cmp -s "$dir/out" "$dir/sampled" || bad 'differs'
+cmp -s "$dir/out" "$dir/sampled" || bad "$what: differs"
 HAYATE_MODEL=tests/models/tiny-man.gguf "$hayate" -p 'Summarize this manual page in one line.' "$page" >"$dir/out" 2>"$dir/err"
 code=$?
 expect 'model from the environment' 0 "=$answer" '^prefill'
-! grep -q demo "$dir/err" || bad 'speaks of the demo model'
+! grep -q demo "$dir/err" || bad "$what: speaks of the demo model"
 run -ngl 99 -fa on --jinja -no-cnv -st -b 2048 --no-mmap -ctk f16 -ctv f16 --top-k 20 --reasoning off --backend cpu --draft off "$page"
 expect 'spellings of llama.cpp' 0 "=$answer" '^hayate: accepted without effect here: -ngl, -fa, --jinja, -no-cnv, -st, -b, --no-mmap$'
 run -q --log "$dir/log" "$page"
 expect 'log' 0 "=$answer" ''
-grep -q '^prefill' "$dir/log" || bad 'no timing in the log'
+grep -q '^prefill' "$dir/log" || bad "$what: no timing in the log"
 run -v "$page"
 expect 'verbose' 0 "=$answer" 'total +[0-9]+ bytes'
 run -n 3 "$page"
@@ -253,41 +234,41 @@ expect 'the same file twice' 0 "^==> $page <==$" "^$page: prefill [0-9]+ tok, [0
 stream err "^$page: prefill [0-9]+ tok \([0-9]+ reused\), [0-9.]+ tok/s"
 run --json "$page" "$page"
 expect 'the same file twice, json' 0 '*' '*'
-[ "$(jq -s '.[0].reused_tokens == 0 and .[1].reused_tokens > 10' "$dir/out")" = true ] || bad "reused: $(jq .reused_tokens "$dir/out")"
+[ "$(jq -s '.[0].reused_tokens == 0 and .[1].reused_tokens > 10' "$dir/out")" = true ] || bad "$what: reused: $(jq .reused_tokens "$dir/out")"
 speed=$(sed -nE 's/.* reused\), ([0-9.]+) tok.*/\1/p' "$dir/err") # counts what was evaluated
 jq -se --argjson speed "$speed" '.[1] | .prefill_s * $speed / (.prompt_tokens - .reused_tokens) | . > 0.99 and . < 1.01' "$dir/out" >/dev/null ||
-    bad "$speed tok/s: $(cat "$dir/out")"
+    bad "$what: $speed tok/s: $(cat "$dir/out")"
 run -q "$page" LICENSE
 expect 'two files' 0 "^==> $page <==$" ''
-[ "$(head -4 "$dir/out")" = "$(printf '==> %s <==\n%s\n\n==> LICENSE <==' "$page" "$answer")" ] || bad 'headers and answers'
-[ "$(wc -l <"$dir/out")" = 5 ] || bad 'number of lines'
+[ "$(head -4 "$dir/out")" = "$(printf '==> %s <==\n%s\n\n==> LICENSE <==' "$page" "$answer")" ] || bad "$what: headers and answers"
+[ "$(wc -l <"$dir/out")" = 5 ] || bad "$what: number of lines"
 run -q LICENSE "$page"
 expect 'order does not matter' 0 '*' ''
-[ "$(sed -n 5p "$dir/out")" = "$answer" ] || bad 'another answer after another file'
+[ "$(sed -n 5p "$dir/out")" = "$answer" ] || bad "$what: another answer after another file"
 run -q "$page" "$dir/none" "$dir/latin" "$dir/empty"
 expect 'one of four' 1 "^==> $page <==$" "^hayate: $dir/none: No such file"
 stream err "^hayate: $dir/latin: not UTF-8"
 stream err "^hayate: $dir/empty: empty"
-[ "$(cat "$dir/out")" = "$(printf '==> %s <==\n%s' "$page" "$answer")" ] || bad 'answer of the good one'
+[ "$(cat "$dir/out")" = "$(printf '==> %s <==\n%s' "$page" "$answer")" ] || bad "$what: answer of the good one"
 run -q --json "$page" "$dir/empty" "$page"
 expect 'json' 2 '*' "^hayate: $dir/empty: empty"
-[ "$(jq -r '.text + "|" + .path + "|" + .stop' "$dir/out" | sort -u)" = "$answer|$page|end" ] || bad "json: $(cat "$dir/out")"
+[ "$(jq -r '.text + "|" + .path + "|" + .stop' "$dir/out" | sort -u)" = "$answer|$page|end" ] || bad "$what: json: $(cat "$dir/out")"
 [ "$(jq -r 'select((.prompt_tokens | type == "number") and (.prefill_s > 0) and (.decode_s > 0) and .generated_tokens > 0 and .seed == 0) | .model' \
-    "$dir/out" | sort | uniq -c | tr -s ' ')" = ' 2 (demo model)' ] || bad 'json fields'
+    "$dir/out" | sort | uniq -c | tr -s ' ')" = ' 2 (demo model)' ] || bad "$what: json fields"
 
 # --- the prompt ---
 printf 'A page.\n\n' >"$dir/doc"
 run --print-prompt -p 'Say it.' "$dir/doc"
 printf '<|im_start|>user\nSay it.\n\nA page.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n' >"$dir/want"
 expect 'print-prompt' 0 '*' ''
-cmp -s "$dir/out" "$dir/want" || bad 'prompt'
+cmp -s "$dir/out" "$dir/want" || bad "$what: prompt"
 run --print-prompt -sys 'Be brief.' --reasoning on --reasoning-effort medium -p 'Say it.' "$dir/doc"
 printf '<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nSay it.\n\nA page.<|im_end|>\n<|im_start|>assistant\n<think>\n' >"$dir/want"
 expect 'print-prompt with system' 0 '*' ''
-cmp -s "$dir/out" "$dir/want" || bad 'prompt'
+cmp -s "$dir/out" "$dir/want" || bad "$what: prompt"
 run --print-prompt --raw "$dir/doc"
 expect 'print-prompt raw' 0 '*' ''
-printf 'A page.' | cmp -s - "$dir/out" || bad 'prompt'
+printf 'A page.' | cmp -s - "$dir/out" || bad "$what: prompt"
 
 refuse 'endless input' 1 '/dev/zero: more than 256 MiB, expected a document' /dev/zero
 
@@ -303,8 +284,8 @@ for args in 'bench -q -p 8 -n 0 -r 1' 'bench -q -p 0 -n 2 -r 1 -o jsonl' 'eval -
     # shellcheck disable=SC2086
     run $args -m "$dir/nan.gguf"
     expect "NaN in a weight: $args" 1 '*' 'nan.gguf: the model computed .*nan.*, expected a number'
-    [ "$(wc -l <"$dir/err")" = 1 ] || bad 'not one line'
-    ! grep -v '^|' "$dir/out" || bad 'a result'
+    [ "$(wc -l <"$dir/err")" = 1 ] || bad "$what: not one line"
+    ! grep -v '^|' "$dir/out" || bad "$what: a result"
 done
 run eval -q --precise --golden tests/golden/q.en48.layers --json -m "$dir/nan.gguf"
 expect 'NaN in a weight: layers' 1 '"max_residual_diff":null,"first_different_layer":0,"within":false' ''
@@ -392,7 +373,7 @@ truncate -s 100000 "$dir/short.gguf"
 wait "$pid"
 code=$?
 expect 'model got shorter' 1 '' "^hayate: $dir/short.gguf: the file got shorter while it was in use, expected $(stat -c %s tests/models/tiny-man.gguf) bytes"
-[ "$(grep -c '^hayate' "$dir/err")" = 1 ] || bad 'not one line'
+[ "$(grep -c '^hayate' "$dir/err")" = 1 ] || bad "$what: not one line"
 rm "$dir/short.gguf"
 
 # --- interruption: what was finished is kept ---
@@ -409,24 +390,24 @@ for signal in INT:130 TERM:143; do
     code=$?
     expect "SIG${signal%:*}" "${signal#*:}" '*' 'total'
     # nothing when the signal came before the first token
-    [ ! -s "$dir/out" ] || jq -e '.stop == "interrupted" and .generated_tokens > 0' "$dir/out" >/dev/null || bad 'the half answer'
+    [ ! -s "$dir/out" ] || jq -e '.stop == "interrupted" and .generated_tokens > 0' "$dir/out" >/dev/null || bad "$what: the half answer"
 done
 
 # --- tokenize ---
 run tokenize -q "$page"
 expect 'ids' 0 '^[0-9 ]+$' ''
-[ "$(wc -l <"$dir/out")" = 1 ] || bad 'not one line'
+[ "$(wc -l <"$dir/out")" = 1 ] || bad "$what: not one line"
 cp "$dir/out" "$dir/ids"
 run tokenize -q --text "$dir/ids"
 expect 'text' 0 '*' ''
-cmp -s "$dir/out" "$page" || bad 'round trip'
+cmp -s "$dir/out" "$page" || bad "$what: round trip"
 printf 'x <|im_end|> \342\200\213\n\n  \343\201\202\360\237\216\211\001' >"$dir/odd"
 for special in '' --special; do
     # shellcheck disable=SC2086
     "$hayate" tokenize -q $special "$dir/odd" >"$dir/ids"
     run tokenize -q --text <"$dir/ids"
     expect "round trip $special" 0 '*' ''
-    cmp -s "$dir/out" "$dir/odd" || bad 'round trip'
+    cmp -s "$dir/out" "$dir/odd" || bad "$what: round trip"
 done
 run tokenize -q --special <<<'<|im_end|>'
 expect 'special' 0 '^[0-9]+ [0-9]+$' ''
@@ -446,9 +427,9 @@ run info -q --plan -c 1024 --tensors --keys
 expect 'info' 0 '^architecture +qwen4exp: 8 layers' ''
 sum=$(awk '/^plan/ { p = 1 } p && $1 != "total" { for (i = 2; i <= NF; i++) if ($i == "bytes" && $(i-1) ~ /^[0-9]+$/ && $1 ~ /:$/) s += $(i-1) } END { print s }' \
     "$dir/out")
-[ "$sum" = "$(awk '$1 == "total" { print $2 }' "$dir/out")" ] || bad "the plan adds up to $sum"
-grep -q '^token_embd.weight ' "$dir/out" || bad 'tensors'
-grep -q '^tokenizer.ggml.pre .*qwen35' "$dir/out" || bad 'keys'
+[ "$sum" = "$(awk '$1 == "total" { print $2 }' "$dir/out")" ] || bad "$what: the plan adds up to $sum"
+grep -q '^token_embd.weight ' "$dir/out" || bad "$what: tensors"
+grep -q '^tokenizer.ggml.pre .*qwen35' "$dir/out" || bad "$what: keys"
 run eval --golden tests/golden/q.en48.gold
 expect 'golden' 0 'q.en48.gold .* max .logit diff. .* ok$' '*'
 expect 'golden rule' 0 'rule: default path' '*'
@@ -458,13 +439,13 @@ run eval -q --ppl "$page" -c 128
 expect 'perplexity' 0 '^ppl [0-9.]+ ' ''
 run eval -q --ppl --ids tests/golden/q.en_page.gold -c 128
 expect 'perplexity of ids' 0 '^ppl [0-9.]+ ' ''
-[ "$(wc -l <"$dir/out")" = 1 ] || bad 'printed more than once'
+[ "$(wc -l <"$dir/out")" = 1 ] || bad "$what: printed more than once"
 run bench -q -p 16,32 -n 4 -d 0,8 -r 2 -o jsonl
 expect 'bench' 0 '*' ''
 [ "$(jq -r '[.n_prompt, .n_gen, .n_depth, (.samples_ts | length)] | @csv' "$dir/out" | tr '\n' ' ')" = \
-    '16,0,0,2 32,0,0,2 0,4,0,2 16,0,8,2 32,0,8,2 0,4,8,2 ' ] || bad "tests: $(jq -c '[.n_prompt, .n_gen, .n_depth]' "$dir/out" | tr '\n' ' ')"
+    '16,0,0,2 32,0,0,2 0,4,0,2 16,0,8,2 32,0,8,2 0,4,8,2 ' ] || bad "$what: tests: $(jq -c '[.n_prompt, .n_gen, .n_depth]' "$dir/out" | tr '\n' ' ')"
 jq -e '.avg_ts > 0 and .stddev_ts >= 0 and .avg_ns > 0 and has("build_commit") and has("cpu_info") and has("model_size") and has("test_time")' \
-    "$dir/out" >/dev/null || bad 'fields'
+    "$dir/out" >/dev/null || bad "$what: fields"
 run bench -q -p 16 -n 4 -d 8 -r 1
 expect 'bench table' 0 '\| +pp16 @ d8 \| +[0-9.]+ ± 0.00 \|' ''
 stream out '\| +tg4 @ d8 \|'
@@ -472,18 +453,18 @@ stream out '\| +tg4 @ d8 \|'
 for kv in f16 q8_0; do
     run bench -q -p 0 -n 2 -d 5000 --fill random -s 3 --kv $kv -r 1 -o jsonl
     expect "bench, filled, $kv" 0 '*' ''
-    jq -e --arg kv $kv '.n_depth == 5000 and .fill == "random" and .type_k == $kv and .avg_ts > 0' "$dir/out" >/dev/null || bad "filled: $(cat "$dir/out")"
+    jq -e --arg kv $kv '.n_depth == 5000 and .fill == "random" and .type_k == $kv and .avg_ts > 0' "$dir/out" >/dev/null || bad "$what: filled: $(cat "$dir/out")"
 done
 run bench -q -p 0 -n 2 -d 300 --fill random -r 1
 expect 'bench table, filled' 0 '\| +tg2 @ d300 random \|' ''
 run eval -q --needle 128,200 --json
 expect 'needle' 0 '*' ''
-[ "$(jq -sc 'map([.needle, .asked, .found >= 8, .mean_prompt_tokens <= .needle])' "$dir/out")" = '[[128,16,true,true],[200,16,true,true]]' ] || bad "needle: $(cat "$dir/out")"
+[ "$(jq -sc 'map([.needle, .asked, .found >= 8, .mean_prompt_tokens <= .needle])' "$dir/out")" = '[[128,16,true,true],[200,16,true,true]]' ] || bad "$what: needle: $(cat "$dir/out")"
 mv "$dir/out" "$dir/needle"
 run eval -q --needle 200 --json
-[ "$(cat "$dir/out")" = "$(tail -1 "$dir/needle")" ] || bad 'needle: a length depends on the others'
+[ "$(cat "$dir/out")" = "$(tail -1 "$dir/needle")" ] || bad "$what: needle: a length depends on the others"
 run eval -q --needle 200 --json LICENSE
-[ "$(cat "$dir/out")" != "$(tail -1 "$dir/needle")" ] || bad 'needle: the file is not used'
+[ "$(cat "$dir/out")" != "$(tail -1 "$dir/needle")" ] || bad "$what: needle: the file is not used"
 refuse 'needle of nothing' 2 '/dev/null: empty, expected text' eval -q --needle 200 /dev/null
 
 # --- devices, kernels ---
@@ -498,12 +479,11 @@ stream out '^[0-9]+ passed, 0 failed, 0 not run$'
 run selftest -q --backend cpu -s 7 hc_mean
 cp "$dir/out" "$dir/seven"
 run selftest -q --backend cpu -s 7 hc_mean
-cmp -s "$dir/out" "$dir/seven" || bad 'the same seed gives other cases'
+cmp -s "$dir/out" "$dir/seven" || bad "$what: the same seed gives other cases"
 refuse 'no such row' 2 "selftest: no row 'nope'" selftest hc_mean nope
 refuse 'rows to measure' 2 "selftest: --machine runs no rows, found 'hc_mean'" selftest --machine hc_mean
 refuse 'no such backend' 1 'hip: no ROCm is installed' selftest --backend hip
 refuse 'no driver' 1 'vulkan: no driver is installed' -q --backend vulkan "$page"
 refuse 'no driver for the device' 1 'vulkan: no driver is installed' -q --device 1 "$page"
 
-echo "e2e: $checks checks, $failed failed"
-[ "$failed" = 0 ]
+finish

@@ -1,33 +1,18 @@
 #!/bin/bash
 # prefix.sh HAYATE [short] - --prefix-cache: the same answers with it and without, and no file that could make another one is ever believed.
 # Run from the root of the repository. Uses the demo model inside the binary. SEED=N repeats the instants of the kills.
-set -u
-hayate=$(realpath "$1")
-short=${2:-}
-mkdir -p build
-dir=$(mktemp -d "$PWD/build/prefix.XXXXXX")
+. tests/check.sh
+at_random
 nobody=$(mktemp -d) # for another user: the folders above $dir may be closed to others, as /root is
-trap 'chmod -R u+rwx "$dir" "$nobody"; rm -rf "$dir" "$nobody"' EXIT
-unset HAYATE_MODEL
-export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null # no Vulkan driver: the cpu is what --backend auto takes; vulkan.sh has the rest
-export LC_ALL=C.UTF-8
+at_exit() {
+    chmod -R u+rwx "$dir" "$nobody"
+    rm -rf "$nobody"
+}
 page=$dir/page
 echo 'head - print the first lines of a file' >"$page"
-seed=${SEED:-$$}
-RANDOM=$seed
-checks=0 failed=0
 n_kill=40
-[ -z "$short" ] || n_kill=8
+[ "$size" != short ] || n_kill=8
 
-check() { # name, then a command that must succeed
-    checks=$((checks + 1))
-    local name=$1
-    shift
-    "$@" && return
-    failed=$((failed + 1))
-    echo "prefix: $name (seed $seed)"
-    [ ! -s "$dir/err" ] || sed 's/^/  /' "$dir/err" | head -5
-}
 run() { # leaves $code, $dir/out, $dir/err and $reused, the ids of the first prompt that were not evaluated
     "$hayate" --json -n 5 "$@" >"$dir/json" 2>"$dir/err"
     code=$?
@@ -309,5 +294,4 @@ done
 run -q --prefix-cache "$c" "$page"
 check 'after kills' cmp -s "$dir/out" "$dir/want"
 
-echo "prefix: $checks checks, $failed failed"
-[ "$failed" = 0 ]
+finish

@@ -1,38 +1,16 @@
 #!/bin/bash
 # shard.sh HAYATE [short] - several processes share a pile: the union is the plain run, nothing clashes, and xargs, GNU parallel and the variables of a Slurm
 # array drive it. Run from the root of the repository; the demo model is inside the binary. (parallel.sh, slurm.sh: over ssh, and with a real Slurm)
-set -u
-hayate=$(realpath "$1")
-short=${2:-}
-mkdir -p build
-dir=$(mktemp -d "$PWD/build/shard.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
-unset HAYATE_MODEL
-while read -r v; do unset "$v"; done < <(compgen -v SLURM_)
-export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null # no Vulkan driver: the cpu
-export LC_ALL=C.UTF-8 PARALLEL_HOME=$dir/parallel
+. tests/check.sh
+export PARALLEL_HOME=$dir/parallel
 mkdir -p "$PARALLEL_HOME" && touch "$PARALLEL_HOME/will-cite"
 cd "$dir" || exit 1
-checks=0 failed=0
 
-check() { # name, then a command that must succeed
-    checks=$((checks + 1))
-    local name=$1
-    shift
-    "$@" && return
-    failed=$((failed + 1))
-    echo "shard: $name"
-    [ ! -s stderr ] || sed 's/^/  /' stderr | head -8
-}
 ended() { # name, exit code, regex some line of stderr matches
-    check "$1: exit $code, expected $2" [ "$code" = "$2" ]
-    [ -z "$3" ] || check "$1: stderr does not match $3" grep -qE -- "$3" stderr
-    check "$1: sanitizer" sh -c "! grep -qE 'AddressSanitizer|runtime error|LeakSanitizer' stderr"
+    ends "$1" "$2"
+    [ -z "$3" ] || check "$1: stderr" grep -qE -- "$3" err
 }
-batch() {
-    "$hayate" batch -n 4 -t 1 --ignore-eos "$@" >stdout 2>stderr
-    code=$?
-}
+batch() { run batch -n 4 -t 1 --ignore-eos "$@"; }
 same() { diff -r -x .hayate "$1" "$2" >difference || ! head -5 difference; }
 answers() { find "$1" -name .hayate -prune -o -type f -printf x 2>/dev/null | wc -c; }
 names() { (cd "$1" && find . -name .hayate -prune -o -type f -print | LC_ALL=C sort); }
@@ -40,7 +18,7 @@ all_at_once() { # output folder, N, further arguments: the N shards side by side
     local out=$1 n=$2 k pids=()
     shift 2
     for k in $(seq "$n"); do
-        "$hayate" batch -n 4 -t 1 --ignore-eos -o "$out" --shard "$k/$n" "$@" >"stdout.$k" 2>"stderr.$k" &
+        "$hayate" batch -n 4 -t 1 --ignore-eos -o "$out" --shard "$k/$n" "$@" >"out.$k" 2>"err.$k" &
         pids+=($!)
     done
     codes=
@@ -48,8 +26,8 @@ all_at_once() { # output folder, N, further arguments: the N shards side by side
         wait "$k"
         codes="$codes $?"
     done
-    cat stderr.* >stderr
-    rm stderr.*
+    cat err.* >err
+    rm err.*
 }
 
 # --- a pile ---
@@ -64,9 +42,9 @@ ended 'plain' 4 '62 of 62 inputs answered'
 all_at_once four 4 --jsonl a.jsonl --report a.tsv --log a.log in
 check 'four at once: exit codes' [ "$codes" = ' 4 4 4 4' ]
 check 'four at once are the plain run' same plain four
-check 'the parts are no more than the whole' [ "$(grep -oE 'shard ./4: [0-9]+ of 62' stderr | awk '{ n += $3 } END { print n }')" = 62 ]
+check 'the parts are no more than the whole' [ "$(grep -oE 'shard ./4: [0-9]+ of 62' err | awk '{ n += $3 } END { print n }')" = 62 ]
 for k in 1 2 3 4; do
-    check "shard $k has work" grep -qE "shard $k/4: ([5-9]|[12][0-9]) of 62" stderr
+    check "shard $k has work" grep -qE "shard $k/4: ([5-9]|[12][0-9]) of 62" err
     check "shard $k: files of its own" [ -f "a.$k-of-4.jsonl" -a -f "a.$k-of-4.tsv" -a -s "a.$k-of-4.log" ]
 done
 check 'no file is shared' [ ! -e a.jsonl -a ! -e a.tsv -a ! -e a.log ]
@@ -79,10 +57,10 @@ batch -o four in
 ended 'plain after shards' 4 '62 of 62 inputs answered \(62 of them before\)'
 batch -o four --shard 2/3 in
 ended 'another number of shards' 4 '\(([0-9]+) of them before\)'
-check 'another number of shards does nothing again' sh -c "! grep -q 'prefill' stderr"
+check 'another number of shards does nothing again' sh -c "! grep -q 'prefill' err"
 batch -o plain --shard 1/2 in
 ended 'a shard after the plain run' 4 'of them before'
-check 'a shard after the plain run does nothing again' sh -c "! grep -q 'prefill' stderr"
+check 'a shard after the plain run does nothing again' sh -c "! grep -q 'prefill' err"
 
 # --- whose an input is does not follow from the others, their order, or the text ---
 batch -o k2 --shard 2/3 in
@@ -154,7 +132,7 @@ cp -r in mixed
 all_at_once m 4 --jsonl mixed/j.json --report mixed/r.md mixed
 all_at_once m 4 --jsonl mixed/j.json --report mixed/r.md mixed
 check 'files of other shards: exit codes' [ "$codes" = ' 4 4 4 4' ]
-check 'files of other shards: said' grep -qE 'mixed/(j|r)\.[1-4]-of-4\.(json|md): left out: written by this batch' stderr
+check 'files of other shards: said' grep -qE 'mixed/(j|r)\.[1-4]-of-4\.(json|md): left out: written by this batch' err
 check 'files of other shards are no inputs' same plain m
 
 # --- a part without inputs ---
@@ -172,7 +150,7 @@ array() { # first, last, step, output folder: every task of an array, one after 
     check "array $1-$2:$3 is the plain run" same plain "$4"
 }
 array 0 3 1 s0
-[ -n "$short" ] || array 5 11 3 s5
+[ "$size" = short ] || array 5 11 3 s5
 SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_TASK_COUNT=4 batch -o s1 --shard 3/4 in
 ended 'the option wins' 4 '^hayate: shard 3/4: '
 SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_TASK_COUNT=4 batch -o s2 --shard 1/1 in
@@ -182,7 +160,7 @@ ended 'an array with gaps' 2 'expected --array=A-B, or --shard K/N$'
 SLURM_ARRAY_TASK_ID=3 batch -o s3 in
 ended 'an array without a count' 2 '^hayate: SLURM_ARRAY_TASK_COUNT: found .nothing., expected a number'
 check 'nothing was written' [ ! -e s3 ]
-SLURM_ARRAY_TASK_ID=3 SLURM_ARRAY_TASK_COUNT=x "$hayate" -q -n 1 in/1.md >stdout 2>stderr
+SLURM_ARRAY_TASK_ID=3 SLURM_ARRAY_TASK_COUNT=x "$hayate" -q -n 1 in/1.md >out 2>err
 code=$?
 ended 'run does not look at it' 4 ''
 for bad in 0/4 5/4 4 x/4 1/4/2; do
@@ -193,26 +171,25 @@ done
 # --- the recipes of README ---
 export PATH=$dir/bin:$PATH
 mkdir bin && ln -s "$hayate" bin/hayate
-seq 4 | xargs -P 4 -I K hayate batch -q -n 4 --ignore-eos -t 1 --shard K/4 -o x in 2>stderr
+seq 4 | xargs -P 4 -I K hayate batch -q -n 4 --ignore-eos -t 1 --shard K/4 -o x in 2>err
 code=$?
 ended 'xargs: some part was cut' 123 ''
 check 'xargs is the plain run' same plain x
-seq 8 | parallel -j 4 hayate batch -q -n 4 --ignore-eos -t 1 --shard {}/8 -o y in 2>stderr
+seq 8 | parallel -j 4 hayate batch -q -n 4 --ignore-eos -t 1 --shard {}/8 -o y in 2>err
 code=$?
 ended 'parallel: how many parts were cut' 8 ''
 check 'parallel is the plain run' same plain y
-if [ -z "$short" ]; then # answers that end by themselves: 0
-    hayate batch -q -n 200 -t 1 -o long-plain in 2>stderr
-    seq 4 | xargs -P 4 -I K hayate batch -q -n 200 -t 1 --shard K/4 -o long in 2>stderr
+if [ "$size" != short ]; then # answers that end by themselves: 0
+    hayate batch -q -n 200 -t 1 -o long-plain in 2>err
+    seq 4 | xargs -P 4 -I K hayate batch -q -n 200 -t 1 --shard K/4 -o long in 2>err
     code=$?
     ended 'xargs: all is well' 0 ''
     check 'xargs with -n 200' same long-plain long
-    seq 16 | parallel -j 4 --joblog joblog hayate batch -q -n 200 -t 1 --shard {}/16 -o z in 2>stderr
+    seq 16 | parallel -j 4 --joblog joblog hayate batch -q -n 200 -t 1 --shard {}/16 -o z in 2>err
     code=$?
     ended 'parallel: all is well' 0 ''
     check 'parallel with -n 200' same long-plain z
     check 'parallel: its log' [ "$(awk 'NR > 1 && $7 == 0' joblog | wc -l)" = 16 ]
 fi
 
-echo "shard.sh: $checks checks, $failed failed"
-[ "$failed" = 0 ]
+finish

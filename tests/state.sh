@@ -1,31 +1,10 @@
 #!/bin/bash
 # state.sh HAYATE - --save-state and --load-state: the same answer to the byte, and a file that is not exactly that of this prompt is refused in one line.
 # Run from the root of the repository. Uses the demo model inside the binary.
-set -u
-hayate=$(realpath "$1")
-mkdir -p build
-dir=$(mktemp -d "$PWD/build/state.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
-unset HAYATE_MODEL
-export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null # no Vulkan driver: the cpu is what --backend auto takes
-export LC_ALL=C.UTF-8
+. tests/check.sh
 page=tests/data/sample-page.txt
 state=$dir/state
-checks=0 failed=0
 
-check() { # name, then a command that must succeed
-    checks=$((checks + 1))
-    local name=$1
-    shift
-    "$@" && return
-    failed=$((failed + 1))
-    echo "state: $name"
-    [ ! -s "$dir/err" ] || sed 's/^/  /' "$dir/err" | head -5
-}
-run() { # leaves $code, $dir/out and $dir/err
-    "$hayate" "$@" >"$dir/out" 2>"$dir/err"
-    code=$?
-}
 refused() { # name, exit code, regex of the only line, arguments
     run -q "${@:4}"
     check "$1: exit $code" [ "$code" = "$2" ]
@@ -120,5 +99,4 @@ check 'no room: answer' cmp -s "$dir/out" "$dir/want"
 check 'no room: said' grep -q "^hayate: $state: File too large" "$dir/err"
 check 'no room: nothing left' [ "$(find "$dir" -mindepth 1 -name 'state*' | wc -l)" = 0 ]
 
-echo "state: $checks checks, $failed failed"
-[ "$failed" = 0 ]
+finish

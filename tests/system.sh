@@ -1,26 +1,10 @@
 #!/bin/bash
 # system.sh HAYATE [short] - the program as a part of a system: manual page, completions, install and uninstall, version. Run from the root of the repository.
-set -u
-hayate=$(realpath "$1")
-short=${2:-} # without install, which is about the release build
-mkdir -p build
-dir=$(mktemp -d "$PWD/build/system.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
-unset HAYATE_MODEL
-export LC_ALL=C.UTF-8
-checks=0 failed=0
+. tests/check.sh # short: without install, which is about the release build
 commands='run batch bench eval info tokenize split selftest'
 
-check() { # name, then a command that must succeed
-    checks=$((checks + 1))
-    local name=$1
-    shift
-    "$@" && return
-    failed=$((failed + 1))
-    echo "system: $name"
-}
 is() { # name, found, expected
-    check "$1: found '$2', expected '$3'" [ "$2" = "$3" ]
+    check "$1" [ "$2" = "$3" ]
 }
 
 # --- the version names the kernels ---
@@ -117,7 +101,7 @@ done 3<"$dir/zsh-cases" 4<"$dir/lines"
 is 'zsh: lines' "$(wc -l <"$dir/lines")" "$(wc -l <"$dir/zsh-cases")"
 
 # --- install and uninstall ---
-if [ -z "$short" ]; then
+if [ "$size" != short ]; then
     to="$dir/a root"
     check 'make install' make -s install DESTDIR="$to" PREFIX=/opt/h >"$dir/said" 2>&1
     files=$(cd "$to" && find . -type f -printf '%m %P\n' | LC_ALL=C sort)
@@ -139,5 +123,4 @@ if [ -z "$short" ]; then
     check 'make uninstall again' make -s uninstall DESTDIR="$to" PREFIX=/opt/h >"$dir/said" 2>&1
 fi
 
-echo "system.sh: $checks checks, $failed failed"
-[ "$failed" = 0 ]
+finish

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static int test_failed;
 static long test_checks;
@@ -22,9 +23,17 @@ static long test_checks;
             exit(1);                                                         \
         }                                                                    \
     } while (0)
-/* Prints one line and gives main's return value. A test that checked nothing has failed. */
+/* Prints one line and gives main's return value. A test that checked nothing has failed. Seconds are those of all processors. */
 #define TEST_END()                                                           \
-    (printf("%-28s %ld checks, %d failed\n", __FILE__, test_checks, test_failed), (test_failed || !test_checks) ? 1 : 0)
+    (printf("%-28s %ld checks, %d failed, %.1f s\n", __FILE__, test_checks, test_failed, (double)clock() / CLOCKS_PER_SEC), (test_failed || !test_checks) ? 1 : 0)
+
+/* One of three numbers, of rounds or the like: with TEST_SIZE=short (what `make check` does with sanitizers), without it, and with TEST_SIZE=long
+ * (`make check-long`). */
+static inline unsigned test_size(unsigned few, unsigned usual, unsigned many)
+{
+    const char *s = getenv("TEST_SIZE");
+    return !s || !*s ? usual : strcmp(s, "long") == 0 ? many : few;
+}
 
 /* A random test prints its seed; TEST_SEED=n replays it. */
 static inline unsigned long test_seed(unsigned long fresh)

@@ -1,32 +1,13 @@
 #!/bin/bash
-# together.sh HAYATE [N] - --parallel: whatever is decoded together, every answer is the one that its input has alone; N mixed inputs (24), and what happens when
+# together.sh HAYATE [short|long] - --parallel: whatever is decoded together, every answer is the one that its input has alone; 24 mixed inputs (12, 200), and what happens when
 # some are broken, too long, interrupted, killed. Run from the root of the repository; the demo model is inside the binary. SEED=N repeats the kills.
-set -u
-hayate=$(realpath "$1")
-n_input=${2:-24}
-mkdir -p build
-dir=$(mktemp -d "$PWD/build/together.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
 page=$PWD/tests/data/sample-page.txt schema=$PWD/tests/bench/bench.schema.json validate=$PWD/tests/bench/validate.py
-unset HAYATE_MODEL
-export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null LC_ALL=C.UTF-8
-seed=${SEED:-$$}
-RANDOM=$seed
+. tests/check.sh
+at_random
+n_input=24
+case $size in short) n_input=12 ;; long) n_input=200 ;; esac
 cd "$dir" || exit 1
-checks=0 failed=0
-check() { # name, then a command that must succeed
-    checks=$((checks + 1))
-    local name=$1
-    shift
-    "$@" && return
-    failed=$((failed + 1))
-    echo "together: $name (seed $seed)"
-    [ ! -s err ] || sed 's/^/  /' err | head -8
-}
-batch() { # leaves $code, out and err
-    "$hayate" batch -q -t 1 "$@" >out 2>err
-    code=$?
-}
+batch() { run batch -q -t 1 "$@"; }
 same() { diff -r -x .hayate "$1" "$2" >difference || ! head -5 difference; }
 facts() { jq -c '[.path, .text, .prompt_tokens, .generated_tokens, .stop]' "$1"; } # of an answer, whatever else was in work
 
@@ -157,5 +138,4 @@ ledger() { "$hayate" info --ledger --backend cpu --json -d 300 -np "$1" | jq ".d
 check 'ledger: states of all rows' [ "$(ledger 4 state)" = $((4 * $(ledger 1 state))) ]
 check 'ledger: weights of a product once' [ "$(ledger 4 weights)" -lt $((3 * $(ledger 1 weights))) ]
 
-echo "together.sh: $checks checks, $failed failed"
-[ "$failed" = 0 ]
+finish

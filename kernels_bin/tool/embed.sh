@@ -5,19 +5,20 @@
 set -eu
 cubins=${1:-/nowhere} spirv=spirv gfx1151=gfx1151
 cd kernels_bin
-ids=$(for f in spirv/*.spv gfx1151/*.co; do [ ! -f "$f" ] || basename "${f%.*}"; done | LC_ALL=C sort -u)
+ids=$(for f in spirv/*.spv gfx1151/*.co; do [ ! -f "$f" ] || { f=${f##*/} && echo "${f%.*}"; }; done | LC_ALL=C sort -u)
 [ "$cubins" = /nowhere ] || spirv=/nowhere gfx1151=/nowhere
-blob() { # label, file
-    [ ! -f "$2" ] || printf '\t.balign 64\n%s:\t.incbin "%s"\n%s_end:\n' "$1" "$(realpath --relative-to=.. "$2")" "$1"
+cubins_from_top=$(realpath -m --relative-to=.. "$cubins")
+blob() { # label, file, the same seen from the top folder
+    [ ! -f "$2" ] || printf '\t.balign 64\n%s:\t.incbin "%s"\n%s_end:\n' "$1" "$3" "$1"
 }
 entry() { # label, file: address and size
     if [ -f "$2" ]; then printf '\t.quad %s, %s_end - %s\n' "$1" "$1" "$1"; else printf '\t.quad 0, 0\n'; fi
 }
 printf '\t.section .rodata\n'
 for id in $ids; do
-    blob "spirv_$id" "$spirv/$id.spv"
-    blob "gfx1151_$id" "$gfx1151/$id.co"
-    blob "sm_90_$id" "$cubins/$id.cubin"
+    blob "spirv_$id" "$spirv/$id.spv" "kernels_bin/$spirv/$id.spv"
+    blob "gfx1151_$id" "$gfx1151/$id.co" "kernels_bin/$gfx1151/$id.co"
+    blob "sm_90_$id" "$cubins/$id.cubin" "$cubins_from_top/$id.cubin"
     printf 'name_%s:\t.asciz "%s"\n' "$id" "$id"
 done
 printf '\t.globl kernel_manifest, kernel_manifest_end\nkernel_manifest:\n'
