@@ -19,7 +19,10 @@ LIBS        := -lxxhash -lutf8proc -ljansson -lpthread -ldl -lm
 CC_ALL      := $(CC) -std=gnu11 -I. $(WARN) $(OPT_$(MODE)) $(CFLAGS)
 # Contraction is off in the references, so that they compute what they say, and on in the twins.
 REF         := -ffp-contract=off
-FAST        := -O3 -ffp-contract=fast
+FAST_release := -O3
+FAST_twin   := -O3
+FAST_asan   := -O1
+FAST        := $(FAST_$(MODE)) -ffp-contract=fast
 
 # Vectorised twins (*_fast.c) are compiled once per instruction set; the program chooses at start.
 ISAS := base
@@ -30,6 +33,13 @@ endif
 ISA_base   := -DISA=base
 ISA_avx2   := -DISA=avx2 -mavx2 -mfma -mf16c
 ISA_avx512 := -DISA=avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c -mprefer-vector-width=512
+# With every check in line gcc takes minutes for vectors that are unrolled as these are. All instruction sets are one source, so undefined behaviour is
+# looked for in one of them; accesses to memory in all.
+ifeq ($(MODE),asan)
+FEWER      := -fno-sanitize=undefined --param asan-instrumentation-with-call-threshold=0
+ISA_avx2   += $(FEWER)
+ISA_avx512 += $(FEWER)
+endif
 
 SRC_FAST := $(wildcard model/*_fast.c qsa/*_fast.c gdn/*_fast.c gpu/*_fast.c)
 SRC      := $(filter-out $(SRC_FAST),$(wildcard model/*.c qsa/*.c gdn/*.c gpu/*.c gpu/vulkan/*.c gpu/hip/*.c kernels_bin/*.c))

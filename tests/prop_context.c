@@ -5,18 +5,21 @@
  *
  *   within 5e-4: a device = the cpu in float32, at such lengths
  *
- * and that each form is really what runs; random caches of a seed; how far q8_0 may be from what was stored. */
+ * and that each form is really what runs; random caches of a seed; how far q8_0 may be from what was stored.
+ *
+ * Most of it is on a copy of the model with a budget of 16 blocks instead of 64: choices are the same work at a quarter of the length. */
 #include "gpu/quant.h"
 #include "model/model.h"
 #include "qsa/qsa.h"
 #include "tests/test.h"
+#include "tests/testdir.h"
 #include "tests/vulkan_device.h"
 
 #include <math.h>
 #include <xxhash.h>
 
 #define MODEL "tests/models/tiny-man.gguf"
-enum { MOST = 500, N_GEN = 6 };
+enum { MOST = 500, N_GEN = 6, SMALL_BUDGET = 64 };
 
 static struct err e;
 
@@ -29,6 +32,23 @@ static session *open_session(struct session_params p)
     session *s;
     MUST(session_open(&s, m, &p, 0, &e));
     return s;
+}
+
+/* A copy of the model where queries choose as many tokens as said here */
+static void write_with_budget(const char *path, uint32_t budget)
+{
+    static const char key[] = "qwen4exp.attention.indexer.top_k";
+    FILE *f = fopen(MODEL, "rb"), *to = fopen(path, "wb");
+    static char bytes[32 << 20];
+    size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0, at = 0;
+    while (at + sizeof key + 8 < n && memcmp(bytes + at, key, sizeof key - 1) != 0)
+        at++;
+    at += sizeof key - 1 + 4; /* the number lies behind its type */
+    CHECK(to && n < sizeof bytes && at + 4 < n && memcmp(bytes + at, &(uint32_t){ 256 }, 4) == 0);
+    memcpy(bytes + at, &budget, 4);
+    CHECK(to && fwrite(bytes, 1, n, to) == n && fclose(to) == 0);
+    if (f)
+        fclose(f);
 }
 
 /* ---- forms ---- */
@@ -124,12 +144,13 @@ static bool runs(session *s, bool decode, const char *row)
     return x.found;
 }
 
-static void check_forms(enum kv_type kv, bool precise)
+/* every: one in so many lengths */
+static void check_forms(enum kv_type kv, bool precise, size_t every)
 {
     static struct trace want, found;
-    uint32_t budget = model_shape(m)->idx_budget;
-    uint32_t length[] = { 3, 65, budget - 1, budget, budget + 1, budget + 2, budget + 3, budget + 4, 4 * (70 + (uint32_t)rand() % 50) - 1,
-                          4 * (70 + (uint32_t)rand() % 50), 4 * (70 + (uint32_t)rand() % 50) + 1, budget + (uint32_t)rand() % (MOST - budget) };
+    uint32_t budget = model_shape(m)->idx_budget, n_block = budget / 4, n_more = MIN(budget, MOST - budget) / 4;
+    uint32_t length[] = { budget + 1, 3, budget - 1, 4 * (n_block + 1 + (uint32_t)rand() % n_more) - 1, budget, 65, budget + 2, 4 * (n_block + 1 + (uint32_t)rand() % n_more),
+                          budget + 3, budget + 4, 4 * (n_block + (uint32_t)rand() % n_more) + 1, budget + (uint32_t)rand() % (4 * n_more) };
     session *s[COUNT_OF(forms)];
     each_row = kv == KV_F16 ? keep_rows : NULL;
     for (size_t f = 0; f < COUNT_OF(forms); f++) {
@@ -137,7 +158,7 @@ static void check_forms(enum kv_type kv, bool precise)
         p.n_ctx = MOST + N_GEN, p.kv = kv, p.precise = precise, p.n_ubatch = f % 2 ? 128 : 256;
         s[f] = open_session(p);
     }
-    for (size_t i = 0; i < COUNT_OF(length); i += 1 + 2 * (kv != KV_F16)) {
+    for (size_t i = 0; i < COUNT_OF(length); i += every) {
         uint32_t n = length[i];
         run(s[0], n, false, &want);
         for (size_t f = 0; f < COUNT_OF(forms); f++) {
@@ -208,11 +229,12 @@ static double largest_difference(const float *a, const float *b, size_t n)
 
 /* In float32 a device computes what the cpu does but for the order of sums, whatever the length; cuts among block scores are the same, or the difference
  * were a thousand times as large. n lengths: blocks and the budget, just before, at and behind them, then any. */
-static void check_device(uint32_t n)
+static void check_device(const char *path, uint32_t n)
 {
     const double allowed = 5e-4; /* as for golden values on a device */
     uint32_t budget = model_shape(m)->idx_budget;
-    const uint32_t around[] = { budget - 1, budget + 1, 4 * (70 + (uint32_t)rand() % 50) - 1, budget, budget + 4, 4 * (70 + (uint32_t)rand() % 50) + 1, budget + 3, 5 };
+    const uint32_t blocks = budget / 4 + 1 + (uint32_t)rand() % (budget / 8);
+    const uint32_t around[] = { budget - 1, budget + 1, 4 * blocks - 1, budget, budget + 4, 4 * blocks + 1, budget + 3, 5 };
     struct session_params p = { .n_ctx = MOST + N_GEN, .n_ubatch = 256, .precise = true };
     double most = 0;
     if (n == 0)
@@ -222,7 +244,7 @@ static void check_device(uint32_t n)
         return;
     }
     model *cpu = m, *device;
-    MUST(model_open(&device, MODEL, &(struct model_params){ .n_threads = 2, .backend = BACKEND_VULKAN, .device = test_device() }, &e));
+    MUST(model_open(&device, path, &(struct model_params){ .n_threads = 2, .backend = BACKEND_VULKAN, .device = test_device() }, &e));
     float *want = calloc(3 * (size_t)V, sizeof *want), *found = calloc(3 * (size_t)V, sizeof *found);
     session *s = open_session(p), *t;
     m = device;
@@ -337,16 +359,10 @@ static void check_q8(void)
     }
 }
 
-/* prop_context [N]: N lengths on a device, 2 unless given: in software a thousand ids take three minutes of a processor */
-/* With sanitizers a length takes minutes, and what a device computes they do not see. */
-#ifdef __SANITIZE_ADDRESS__
-enum { DEVICE_LENGTHS = 0 };
-#else
-enum { DEVICE_LENGTHS = 2 };
-#endif
-
+/* prop_context [N]: N lengths on a device instead of 3, 8 or, with sanitizers, which do not see what it computes, none */
 int main(int argc, char **argv)
 {
+    char small[256];
     srand((unsigned)test_seed(1130));
     MUST(model_open(&m, MODEL, &(struct model_params){ .n_threads = 2, .backend = BACKEND_CPU }, &e));
     V = model_shape(m)->n_vocab;
@@ -355,11 +371,25 @@ int main(int argc, char **argv)
     check_q8();
     check_fill();
     check_raw();
-    check_forms(KV_F16, false);
-    check_forms(KV_Q8_0, false);
-    if (DEVICE_LENGTHS)
-        check_forms(KV_F32, true);
-    check_device(argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : DEVICE_LENGTHS);
+    check_forms(KV_F16, false, test_size(12, 3, 1));
+    if (test_size(0, 0, 1)) {
+        check_forms(KV_Q8_0, false, 1);
+        check_forms(KV_F32, true, 1);
+        check_device(MODEL, 2);
+    }
     model_close(m);
+
+    if (!make_dir("context"))
+        return 1;
+    snprintf(small, sizeof small, "%s", in_dir("small.gguf"));
+    write_with_budget(small, SMALL_BUDGET);
+    MUST(model_open(&m, small, &(struct model_params){ .n_threads = 2, .backend = BACKEND_CPU }, &e));
+    CHECK(model_shape(m)->idx_budget == SMALL_BUDGET);
+    check_forms(KV_F16, false, test_size(2, 1, 1));
+    check_forms(KV_Q8_0, false, test_size(3, 1, 1));
+    check_forms(KV_F32, true, test_size(4, 1, 1));
+    check_device(small, argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : test_size(0, 3, 8));
+    model_close(m);
+    remove_dir();
     return TEST_END();
 }

@@ -1,10 +1,11 @@
 /* prop_draft.c - answers with guesses against answers without: the same ids and the same state at the end, for random prompts, seeds, temperatures,
  * penalties, numbers of guesses and cuts of the prompt.
  *
- *     prop_draft                   20 runs on the cpu
+ *     prop_draft                   20 runs on the cpu and 5 on the first Vulkan device; 200 and 20 with TEST_SIZE=long, 5 and none with short
  *     prop_draft cpu|vulkan N      N runs there; on vulkan with prompts of up to 64 tokens and answers of 24 */
 #include "model/speculate.h"
 #include "tests/test.h"
+#include "tests/vulkan_device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,19 +115,13 @@ static void run(model *m, const struct ids *page, bool small, uint32_t i)
     session_close(b);
 }
 
-int main(int argc, char **argv)
+/* n_run runs on one backend; both outcomes of a guess must be among them */
+static void runs(bool vulkan, uint32_t n_run)
 {
-    bool vulkan = argc > 1 && strcmp(argv[1], "vulkan") == 0;
-    uint32_t n_run = argc > 2 ? (uint32_t)atoi(argv[2]) : 20;
     model *m;
     struct ids page = { 0 };
     static char text[1 << 16];
-    srand((unsigned)test_seed(17));
-    if (argc > 3 || (argc > 1 && !vulkan && strcmp(argv[1], "cpu") != 0)) {
-        fprintf(stderr, "usage: prop_draft [cpu|vulkan RUNS]\n");
-        return 2;
-    }
-    MUST(model_open(&m, "tests/models/tiny-man.gguf", &(struct model_params){ .backend = vulkan ? BACKEND_VULKAN : BACKEND_CPU }, &e));
+    MUST(model_open(&m, "tests/models/tiny-man.gguf", &(struct model_params){ .backend = vulkan ? BACKEND_VULKAN : BACKEND_CPU, .device = test_device() }, &e));
     FILE *f = fopen("tests/data/sample-page.txt", "rb");
     size_t n = f ? fread(text, 1, sizeof text, f) : 0;
     if (f)
@@ -134,12 +129,33 @@ int main(int argc, char **argv)
     while (page.n <= 2 * PROMPT && n)
         MUST(tokenize(model_tokenizer(m), text, n, TOKENIZE_TEXT, &page, &e));
     CHECK(page.n > 2 * PROMPT);
+    memset(&sum, 0, sizeof sum);
     for (uint32_t i = 0; i < n_run && page.n > 2 * PROMPT; i++)
         run(m, &page, vulkan, i);
-    CHECK(sum.accepted > 0 && sum.drafted > sum.accepted); /* both outcomes were there */
-    printf("%llu ids in %llu passes, %llu of %llu guesses accepted\n", (unsigned long long)sum.tokens, (unsigned long long)sum.passes,
+    CHECK(sum.accepted > 0 && sum.drafted > sum.accepted);
+    printf("%s: %llu ids in %llu passes, %llu of %llu guesses accepted\n", model_backend(m), (unsigned long long)sum.tokens, (unsigned long long)sum.passes,
            (unsigned long long)sum.accepted, (unsigned long long)sum.drafted);
     ids_free(&page);
     model_close(m);
+}
+
+int main(int argc, char **argv)
+{
+    bool vulkan = argc > 1 && strcmp(argv[1], "vulkan") == 0;
+    uint32_t on_vulkan = test_size(0, 5, 20);
+    if (argc == 2 || argc > 3 || (argc > 1 && !vulkan && strcmp(argv[1], "cpu") != 0)) {
+        fprintf(stderr, "usage: prop_draft [cpu|vulkan RUNS]\n");
+        return 2;
+    }
+    srand((unsigned)test_seed(17));
+    if (argc == 3) {
+        runs(vulkan, (uint32_t)atoi(argv[2]));
+        return TEST_END();
+    }
+    runs(false, test_size(5, 20, 200));
+    if (on_vulkan && device_found(__FILE__, &e))
+        runs(true, on_vulkan);
+    else if (on_vulkan)
+        printf("%-28s no device: %s\n", __FILE__, e.msg);
     return TEST_END();
 }

@@ -13,11 +13,6 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#ifdef __SANITIZE_ADDRESS__
-enum { ROUNDS = 6 };
-#else
-enum { ROUNDS = ROW_ROUNDS };
-#endif
 /* LIMIT: instructions of a launch. A case that takes more is made again with ranges of sizes halved, up to SHRINK times; then it is an error. */
 enum { MOST_THREADS = 8, LIMIT = 500000, SHRINK = 3 };
 enum { MOST_SECONDS = 600 }; /* of all threads: five minutes on two cores */
@@ -37,6 +32,7 @@ static struct result results[512];
 static uint32_t n_results;
 static atomic_uint next_row;
 static uint64_t seed;
+static uint32_t n_rounds; /* sizes repeat after 6, pairs of them after 36 */
 
 /* The buffers of the case, and nothing between them */
 static status case_regions(void *context, gpu *g, struct gfx11_memory *m, struct err *e)
@@ -76,7 +72,7 @@ static void check_row(struct result *r)
     r->s = gpu_open_gfx11(&g, &o, &r->e);
     if (r->s == OK)
         r->s = row_check_open(&k, g, &r->e);
-    for (uint32_t round = 0; r->s == OK && round < ROUNDS; round++) {
+    for (uint32_t round = 0; r->s == OK && round < n_rounds; round++) {
         check_case(r, &k, g, round);
         if (r->s != OK)
             snprintf(r->r.first, sizeof r->r.first, "case %u (%s): ", round, k.c.shape);
@@ -113,6 +109,7 @@ int main(int argc, char **argv)
     uint64_t n_ran = 0, n_inst = 0, all = 0;
     double start = seconds(CLOCK_MONOTONIC), took;
     seed = test_seed(11);
+    n_rounds = test_size(2, 12, ROW_ROUNDS);
     for (int m = 0; m < ROW_MODULES; m++)
         for (uint32_t id = 0; id < row_modules[m].table->n; id++)
             if (row_modules[m].table->row[id].workgroup && wanted(row_modules[m].table->row[id].id, argc - 1, argv + 1))

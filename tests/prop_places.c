@@ -1,7 +1,8 @@
 /* prop_places.c - several timelines in one step: each place of a session leaves the bits that a session of its own leaves.
  *
  * Random histories on the demo model: prompts that end anywhere around the budget and the groups of 64, places that begin and end while others are in
- * the middle, any subset of places in a step, marks, copies. TEST_BACKEND=vulkan runs a little of it on a device, TEST_SEED=n repeats. */
+ * the middle, any subset of places in a step, marks, copies. TEST_SIZE=long runs a little of it on the first Vulkan device too, TEST_BACKEND=vulkan only
+ * that; TEST_SEED=n repeats. */
 #include "model/model.h"
 #include "tests/test.h"
 
@@ -131,14 +132,30 @@ static void plans(const model *m)
     }
 }
 
+/* In software a token takes long */
+static void on_device(void)
+{
+    model *m;
+    MUST(model_open(&m, MODEL, &(struct model_params){ .n_threads = 2, .backend = BACKEND_VULKAN }, &e));
+    V = model_shape(m)->n_vocab;
+    round_of(m, (struct session_params){ .n_ctx = 310, .n_seq = 3, .n_ubatch = 64 }, 1, 7);
+    round_of(m, (struct session_params){ .n_ctx = 300, .n_seq = 8, .n_ubatch = 64, .precise = true }, 3, 9);
+    plans(m);
+    model_close(m);
+}
+
 int main(void)
 {
     const char *backend = getenv("TEST_BACKEND");
-    bool device = backend && strcmp(backend, "vulkan") == 0;
+    bool only_device = backend && strcmp(backend, "vulkan") == 0;
     model *m;
     session *s;
     srand((unsigned)test_seed(816));
-    MUST(model_open(&m, MODEL, &(struct model_params){ .n_threads = 2, .backend = device ? BACKEND_VULKAN : BACKEND_CPU }, &e));
+    if (only_device || test_size(0, 0, 1))
+        on_device();
+    if (only_device)
+        return TEST_END();
+    MUST(model_open(&m, MODEL, &(struct model_params){ .n_threads = 2, .backend = BACKEND_CPU }, &e));
     V = model_shape(m)->n_vocab;
     static const struct {
         struct session_params p;
@@ -147,12 +164,8 @@ int main(void)
         { { .n_ctx = N_CTX, .n_seq = 8 }, 1 }, { { .n_ctx = N_CTX, .n_seq = 8, .precise = true }, 20 },
         { { .n_ctx = N_CTX, .n_seq = 3, .kv = KV_F32, .n_ubatch = 64 }, 0 }, { { .n_ctx = 300, .n_seq = 4, .kv = KV_Q8_0, .no_pooled_cache = true }, 0 }, { { .n_ctx = N_CTX, .n_seq = 1 }, 1 },
     };
-    for (size_t i = 0; i < COUNT_OF(round) && !device; i++)
-        round_of(m, round[i].p, round[i].n_best, 90);
-    if (device) { /* on one in software a token takes long */
-        round_of(m, (struct session_params){ .n_ctx = 310, .n_seq = 3, .n_ubatch = 64 }, 1, 7);
-        round_of(m, (struct session_params){ .n_ctx = 300, .n_seq = 8, .n_ubatch = 64, .precise = true }, 3, 9);
-    }
+    for (size_t i = 0; i < COUNT_OF(round); i++)
+        round_of(m, round[i].p, round[i].n_best, (int)test_size(16, 60, 900));
     plans(m);
     CHECK(session_open(&s, m, &(struct session_params){ .n_ctx = 64, .n_seq = 9 }, 0, &e) == ERR_USAGE && strstr(e.msg, "9 timelines"));
     CHECK(session_open(&s, m, &(struct session_params){ .n_ctx = 1000000, .n_seq = 8 }, (size_t)64 << 20, &e) == ERR_NOMEM && strstr(e.msg, "8 places") &&

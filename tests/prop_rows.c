@@ -57,6 +57,9 @@ static void *copy_buf(const struct row_case *c, const char *name) { return copy_
 static void put_back(const struct row_case *c, const char *name, const void *x) { memcpy(buf(c, name), x, case_buf(c, name)->bytes); }
 static bool same(const struct row_case *c, const char *name, const void *x) { return memcmp(buf(c, name), x, case_buf(c, name)->bytes) == 0; }
 
+/* Of a number of rounds the sixth part with sanitizers, but not less than twelve: sizes repeat after six */
+static uint32_t rounds_of(uint32_t usual) { return test_size(usual <= 72 ? MIN(usual, 12u) : usual / 6, usual, 10 * usual); }
+
 /* ---- twins ---- */
 
 enum { GPU, GDN, QSA, MODEL };
@@ -89,7 +92,7 @@ static void test_twins(struct row_check *k)
         if (isa < twins[i].least)
             continue;
         CHECK(twin(m->table, twins[i].id));
-        for (uint32_t round = 0; round < twins[i].rounds; round++) {
+        for (uint32_t round = 0; round < rounds_of(twins[i].rounds); round++) {
             double before = r.largest;
             r.largest = 0;
             CHECK(row_check_case(k, m, twins[i].id, round, seed, &r, &e) == OK);
@@ -100,7 +103,7 @@ static void test_twins(struct row_check *k)
             r.largest = fmax(r.largest, before);
         }
         say(m->table->row[twins[i].id].id, &r);
-        CHECK(row_passed(&r) && r.values > 0 && r.shapes > twins[i].rounds);
+        CHECK(row_passed(&r) && r.values > 0 && r.shapes > rounds_of(twins[i].rounds));
         CHECK(r.largest <= twins[i].largest);
     }
 }
@@ -124,7 +127,7 @@ static void test_all_rows(struct row_check *k)
 static void test_matmul_alone(struct row_case *c)
 {
     const struct gpu_kernel *k = &gpu_kernels.row[K_matmul];
-    for (uint32_t round = 0; round < 60; round++) {
+    for (uint32_t round = 0; round < rounds_of(60); round++) {
         CHECK(case_build(c, &row_modules[GPU], K_matmul, round, seed));
         struct matmul_args a = *(struct matmul_args *)(void *)c->args;
         struct matmul_job one = *AT(struct matmul_job, a.job);
@@ -145,7 +148,7 @@ static void test_matmul_alone(struct row_case *c)
 static void test_matmul_int_alone(struct row_case *c)
 {
     const struct gpu_kernel *k = &gpu_kernels.row[K_matmul_int];
-    for (uint32_t round = 0; isa == ISA_AVX512 && round < 44; round++) {
+    for (uint32_t round = 0; isa == ISA_AVX512 && round < rounds_of(44); round++) {
         CHECK(case_build(c, &row_modules[GPU], K_matmul_int, round, seed));
         struct matmul_int_args a = *(struct matmul_int_args *)(void *)c->args;
         struct matmul_job one = *AT(struct matmul_job, a.m.job);
@@ -165,7 +168,7 @@ static void test_matmul_int_alone(struct row_case *c)
 /* A sequence in two cuts: the window carries over, same bits */
 static void test_conv_cuts(struct row_case *c)
 {
-    for (uint32_t round = 0; round < 42; round++) {
+    for (uint32_t round = 0; round < rounds_of(42); round++) {
         CHECK(case_build(c, &row_modules[GDN], K_gdn_conv, round, seed));
         struct gdn_conv_args *a = (struct gdn_conv_args *)(void *)c->args, whole;
         a->stay = 0;
@@ -191,7 +194,7 @@ static void test_conv_cuts(struct row_case *c)
 /* Token by token and in chunks, reference and twin: all four the same mathematics */
 static void test_gdn_forms(struct row_case *c)
 {
-    for (uint32_t round = 0; round < 16; round++) {
+    for (uint32_t round = 0; round < rounds_of(16); round++) {
         CHECK(case_build(c, &row_modules[GDN], K_gdn_step, round, seed));
         float *state = copy_buf(c, "state"), *out[4], *st[4];
         for (int v = 0; v < 4; v++) {
@@ -234,7 +237,7 @@ static void parts_of(const struct qsa_block *b, const struct qsa_attend_args *aa
 }
 static void test_attend_parts(struct row_case *c)
 {
-    for (uint32_t round = 0; round < 42; round++) {
+    for (uint32_t round = 0; round < rounds_of(42); round++) {
         CHECK(case_build(c, &row_modules[QSA], K_qsa_attend, round, seed));
         case_run(c, qsa_attend_ref, &scratch);
         const struct qsa_attend_args *a = (const void *)c->args;
@@ -245,7 +248,7 @@ static void test_attend_parts(struct row_case *c)
 /* A row of scores has the same bits whether its strip is scored together or each row alone. */
 static void test_score_alone(struct row_case *c)
 {
-    for (uint32_t round = 0; round < 42; round++) {
+    for (uint32_t round = 0; round < rounds_of(42); round++) {
         CHECK(case_build(c, &row_modules[QSA], K_qsa_score, round, seed));
         const struct qsa_score_args *a = (const void *)c->args;
         uint32_t cap = AT(const struct qsa_block, a->block)->cap_blocks;
@@ -272,7 +275,7 @@ static int by_index(const void *a, const void *b) { return (*(const uint32_t *)a
 
 static void test_top_blocks(void)
 {
-    for (int round = 0; round < 300; round++) {
+    for (uint32_t round = 0; round < rounds_of(300); round++) {
         uint32_t n = 1 + rnd(600), budget = 1 + rnd(200), levels = 1 + rnd(round % 3 ? 1000 : 5); /* few levels: many ties */
         float s[600];
         const float *order[600];
@@ -293,7 +296,7 @@ static void test_top_blocks(void)
 /* Ids ascending, nobody outside better, or equal and lower; the weights add up to 1 */
 static void test_route(struct row_case *c)
 {
-    for (uint32_t round = 0; round < 42; round++) {
+    for (uint32_t round = 0; round < rounds_of(42); round++) {
         CHECK(case_build(c, &row_modules[MODEL], K_moe_route, round, seed));
         case_run(c, moe_route_ref, &scratch);
         const struct moe_route_args *a = (const struct moe_route_args *)(const void *)c->args;
@@ -322,7 +325,7 @@ static void test_route(struct row_case *c)
 static void test_moe_scatter(void)
 {
     static const uint32_t tile_sizes[] = { 1, 7, 16, 32, 64, 128 };
-    for (int round = 0; round < 60; round++) {
+    for (uint32_t round = 0; round < rounds_of(60); round++) {
         uint32_t E = 1 + rnd(40), k = 1 + rnd(MIN(E, 8u)), n_tok = 1 + rnd(150), n = n_tok * k, size = tile_sizes[rnd(6)], D = 1 + rnd(1100);
         uint32_t *id = malloc(n * 4), row[2][1200], entry_of[1200], count[40], start[41], active_start[41], expert[40], cursor[40], n_tile, seen = 0;
         float *w = floats(n), share[2][1200];
@@ -367,7 +370,7 @@ static void test_moe_scatter(void)
 /* Spans, and spans of spans, against taking the largest k times from the whole row */
 static void test_top(void)
 {
-    for (int round = 0; round < 40; round++) {
+    for (uint32_t round = 0; round < rounds_of(40); round++) {
         uint32_t n = 1 + rnd(round % 2 ? 9 * TOP_SPAN : 300), k = 1 + rnd(round % 4 == 3 ? TOP_MAX : 30), levels = 1 + rnd(200), n_part = n, n_best = 0, got = 0;
         float *x = floats(n);
         struct argmax_best *list = NULL;
@@ -406,7 +409,7 @@ static void test_top(void)
 /* Parts and their best against one walk over the row; few levels: many ties */
 static void test_argmax(void)
 {
-    for (int round = 0; round < 60; round++) {
+    for (uint32_t round = 0; round < rounds_of(60); round++) {
         uint32_t n = 1 + rnd(round % 2 ? 3 * ARGMAX_SPAN : 200), n_row = 1 + rnd(3), stride = n + rnd(5), levels = 1 + rnd(9), nan_in = rnd(4);
         uint32_t n_part = (n + ARGMAX_SPAN - 1) / ARGMAX_SPAN;
         float *x = floats((size_t)n_row * stride);

@@ -5,12 +5,11 @@
  *   within 2e-4 per logit: prefill = decode = any mixture; fast rows = plain C references */
 #include "model/model.h"
 #include "tests/test.h"
+#include "tests/testdir.h"
 
 #include <math.h>
-#include <unistd.h>
 
 #define MODEL "tests/models/tiny-man.gguf"
-#define JOINED "build/joined.gguf"
 enum { N = 331 }; /* beyond the budget of 256 tokens, no multiple of anything */
 
 static struct err e;
@@ -100,11 +99,11 @@ static void put_u64(FILE *f, uint64_t x) { put(f, &x, 8); }
 static void put_u32(FILE *f, uint32_t x) { put(f, &x, 4); }
 
 /* The demo model with its 16 head tables laid end to end as one tensor: the published form */
-static void write_joined(void)
+static void write_joined(const char *path)
 {
     gguf *g;
     MUST(gguf_open(&g, MODEL, &e));
-    FILE *f = fopen(JOINED, "wb");
+    FILE *f = fopen(path, "wb");
     if (!f)
         exit(1);
     size_t n_t = 0, off = 0;
@@ -164,9 +163,10 @@ int main(void)
     CHECK(same(all + (size_t)(N - 1) * V, want)); /* all-row head = last-row head */
     CHECK(session_n_past(s) == N);
 
-    for (int round = 0; round < 6; round++) { /* any cut of the prompt */
+    const int n_round = (int)test_size(2, 4, 40);
+    for (int round = 0; round < n_round; round++) { /* any cut of the prompt */
         CHECK(session_reset(s, NULL) == OK);
-        feed(s, 0, N, round ? 1 + (uint32_t)rand() % 150 : 1);
+        feed(s, 0, N, round ? 1 + (uint32_t)rand() % 150 : 1); /* the first time id by id */
         CHECK(same(session_logits(s), want));
     }
     static const uint32_t ubatch[] = { 1, 64, 128, 192, 1024 };
@@ -199,7 +199,7 @@ int main(void)
         MUST(session_decode(s, ids[i], &e));
         CHECK(worst(session_logits(s), all + (size_t)i * V) < 2e-4f);
     }
-    for (int round = 0; round < 6; round++) {
+    for (int round = 0; round < n_round; round++) {
         CHECK(session_reset(s, NULL) == OK);
         for (uint32_t at = 0; at < N;) {
             uint32_t n = 1 + (uint32_t)rand() % 100;
@@ -216,8 +216,9 @@ int main(void)
 
     /* mark, go elsewhere, return = never happened */
     void *mark = malloc(session_mark_bytes(s));
-    static const uint32_t at[] = { 1, 2, 3, 4, 63, 64, 65, 200, 259 };
-    for (size_t i = 0; i < COUNT_OF(at); i++) {
+    static const uint32_t at[] = { 259, 64, 3, 63, 1, 65, 4, 2, 200 };
+    const size_t n_at = test_size(4, 6, COUNT_OF(at));
+    for (size_t i = 0; i < n_at; i++) {
         CHECK(session_reset(s, NULL) == OK);
         feed(s, 0, at[i], 0);
         float *here = logits(s);
@@ -239,7 +240,7 @@ int main(void)
 
     /* saved, and loaded into sessions of another context, which have been elsewhere = never happened */
     struct saved *state = calloc(1, sizeof *state);
-    for (size_t i = 0; i < COUNT_OF(at); i++) {
+    for (size_t i = 0; i < n_at; i++) {
         bool precise = i & 1;
         uint32_t n = at[i];
         session *from = open_session(m, 0, precise), *to;
@@ -297,14 +298,17 @@ int main(void)
     model_close(ref);
 
     /* PLE16 = joined, bit for bit */
-    write_joined();
-    model *j = open_model(JOINED, 2, false);
+    char joined[256];
+    CHECK(make_dir("session"));
+    snprintf(joined, sizeof joined, "%s", in_dir("joined.gguf"));
+    write_joined(joined);
+    model *j = open_model(joined, 2, false);
     t = open_session(j, 0, true);
     feed(t, 0, N, 0);
     CHECK(same(session_logits(t), want));
     session_close(t);
     model_close(j);
-    unlink(JOINED);
+    remove_dir();
 
     /* bounds: what does not fit is refused and changes nothing */
     CHECK(session_reset(s, NULL) == OK);

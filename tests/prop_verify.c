@@ -6,7 +6,7 @@
  *   - what follows: prompts, single ids, states loaded elsewhere
  *   - with the vectorised rows and with the references, in f16 and f32
  *
- *     prop_verify            on the cpu
+ *     prop_verify            on the cpu; with TEST_SIZE=long also 3 short timelines on the first Vulkan device
  *     prop_verify vulkan N   N short timelines there */
 #include "model/model.h"
 #include "tests/test.h"
@@ -219,15 +219,18 @@ int main(int argc, char **argv)
         on_vulkan(atoi(argv[2]));
         return TEST_END();
     }
+    const int n_round = (int)test_size(2, 6, 60);
     for (size_t i = 0; i < COUNT_OF(path); i++)
         for (int reference = 0; reference < 2; reference++) {
             model *m;
             MUST(model_open(&m, path[i], &(struct model_params){ .n_threads = 2, .reference = reference, .backend = BACKEND_CPU }, &e));
             V = model_shape(m)->n_vocab;
             bounds(m);
-            for (int round = 0; round < (reference ? 2 : 12); round++)
+            for (int round = 0; round < (reference ? 1 + n_round / 6 : n_round); round++)
                 timeline(m, round % 2, round % 3 == 0 ? 0 : round % 3 == 1 ? 1 : 30, reference ? 16 : 90);
             model_close(m);
         }
+    if (test_size(0, 0, 1))
+        on_vulkan(3);
     return TEST_END();
 }
