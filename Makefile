@@ -76,6 +76,8 @@ SIZE      := $(SIZE_$(MODE))
 RAN       := $(if $(SIZE),$(SIZE),usual)
 FIRST     := prop_context prop_gfx11 prop_places prop_draft prop_best
 SH_TESTS  := vulkan hip batch together shard prefix e2e bench golden state long system
+# Pipelines that one test has compiled on a software device serve the next: that is two thirds of the work there
+tests: export XDG_CACHE_HOME := $(CURDIR)/build/cache
 tests: $(FIRST:%=$(B)/tests/%.$(RAN)) $(UNIT:=.$(RAN)) $(SH_TESTS:%=$(B)/tests/%.sh) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(B)/tests/gfx11_sheet.sh
 $(SH_TESTS:%=$(B)/tests/%.sh): $(B)/tests/%.sh: tests/%.sh $(B)/hayate $(MODELS) FORCE
 	$< $(B)/hayate $(SIZE)

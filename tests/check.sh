@@ -5,7 +5,7 @@
 #     $dir             a folder of its own below build/, removed at the end
 #     run check ends bad finish
 #
-# and sees to it that nothing of the user's is used: no model, no driver for Vulkan but where the test asks for it, no cache.
+# and sees to it that nothing of the user's is used: no model, no driver for Vulkan but where the test asks for it, no cache but that of all tests.
 set -u
 test=$(basename "$0" .sh)
 hayate=$(realpath "$1") size=${2:-}
@@ -16,7 +16,7 @@ at_exit() { :; } # what else has to be undone; a test puts its own in this place
 trap 'at_exit; rm -rf "$dir"' EXIT
 unset HAYATE_MODEL
 while read -r v; do unset "$v"; done < <(compgen -v SLURM_)
-export LC_ALL=C.UTF-8 XDG_CACHE_HOME=$dir/.cache
+export LC_ALL=C.UTF-8 XDG_CACHE_HOME=$PWD/build/cache
 export VK_ICD_FILENAMES=/dev/null VK_DRIVER_FILES=/dev/null # the cpu is what --backend auto takes; vulkan.sh and hip.sh have the rest
 checks=0 failed=0 aside=
 # at_random - for a test that does something at random instants; SEED=N repeats them

@@ -1,9 +1,7 @@
 #!/bin/bash
 # long.sh HAYATE [short] - documents longer than the context, with the demo model: refused, both ends, parts and a summary of summaries.
-# Run from the root of the repository. The long text has 40,000 tokens, or 4,000.
+# Run from the root of the repository. Most of it with a text of 4,000 tokens; unless short, one of 40,000 is summarised too.
 . tests/check.sh
-tokens_wanted=40000
-[ "$size" != short ] || tokens_wanted=4000
 
 # answer NAME "CODES" ARGS... - leaves $dir/out, $dir/err
 answer() {
@@ -25,16 +23,18 @@ json() { # FILTER - true for the object on stdout
     jq -e "$1" "$dir/out" >"$dir/jq" 2>&1 || bad "$what: $1 is not true of $(head -c 300 "$dir/out")"
 }
 
-# The sample page again and again, numbered, so that no two are alike
-pages=$((tokens_wanted / 370))
-for i in $(seq "$pages"); do
-    printf '%d. ' "$i"
-    sed "s/^\([A-Z]\)/\1$i /" tests/data/sample-page.txt
-    echo
-done >"$dir/long"
-tokens=$("$hayate" tokenize -q "$dir/long" | wc -w)
-[ "$tokens" -ge $((tokens_wanted * 4 / 5)) ] || { echo "long: the text has $tokens tokens, expected about $tokens_wanted" && exit 1; }
-ctx=$((tokens_wanted / 5 + 192))
+# text FILE TOKENS - the sample page again and again, numbered, so that no two are alike; $tokens is what that makes
+text() {
+    for i in $(seq $(($2 / 370))); do
+        printf '%d. ' "$i"
+        sed "s/^\([A-Z]\)/\1$i /" tests/data/sample-page.txt
+        echo
+    done >"$1"
+    tokens=$("$hayate" tokenize -q "$1" | wc -w)
+    [ "$tokens" -ge $(($2 * 4 / 5)) ] || { echo "long: the text has $tokens tokens, expected about $2" && exit 1; }
+}
+text "$dir/long" 4000
+ctx=992
 
 # --- refused, with the size needed ---
 answer refused 1 -q -c "$ctx" -n 64 "$dir/long"
@@ -58,16 +58,24 @@ answer 'a document that fits' 0 -q -c 1024 -n 64 --long head-tail --json tests/d
 json 'has("long") | not'
 
 # --- parts ---
-answer 'split' '0 4' -c "$ctx" --long split -n 256 --json "$dir/long"
-says "$dir/long: [0-9,]+ tokens, -c $ctx: [0-9]+ parts of at most [0-9,]+, then one summary of them"
-says "$dir/long: part 1 of [0-9]+, "
-json ".long == \"split\" and (.parts | length) >= 5 and (.parts | length) <= 14 and all(.parts[]; .tokens <= $ctx - 256)"
-json "(.parts | map(.tokens) | add) >= .document_tokens and .document_tokens > $tokens_wanted * 4 / 5 and .prompt_tokens < $ctx"
+parts() { # FILE TOKENS
+    answer "split of $2" '0 4' -c "$ctx" --long split -n 256 --json "$1"
+    says "$1: [0-9,]+ tokens, -c $ctx: [0-9]+ parts of at most [0-9,]+, then one summary of them"
+    says "$1: part 1 of [0-9]+, "
+    json ".long == \"split\" and (.parts | length) >= 5 and (.parts | length) <= 14 and all(.parts[]; .tokens <= $ctx - 256)"
+    json "(.parts | map(.tokens) | add) >= .document_tokens and .document_tokens > $2 * 4 / 5 and .prompt_tokens < $ctx"
+}
+parts "$dir/long" 4000
 text=$(jq -r .text "$dir/out")
 answer 'the same again' '0 4' -q -c "$ctx" --long split -n 256 "$dir/long"
 answers 1
 [ "$(cat "$dir/out")" = "$text" ] || bad "$what: '$(cat "$dir/out")', before it was '$text'"
 [ -s "$dir/err" ] && ! grep -q 'cut by' "$dir/err" && bad "$what: stderr is not empty"
+if [ "$size" != short ]; then
+    text "$dir/very-long" 40000
+    ctx=8192
+    parts "$dir/very-long" 40000
+fi
 
 # --- summaries that do not fit either: more rounds; a document without a line end; Japanese ---
 head -c 6000 "$dir/long" | tr '\n' ' ' >"$dir/line"

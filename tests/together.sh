@@ -124,7 +124,7 @@ for bad in 0 9 x; do
     check "-np $bad" [ $code = 2 ]
 done
 check 'nothing was made' [ -z "$(find refused -name '*.txt' 2>/dev/null)" ]
-plan() { "$hayate" info --plan -c 1000 -np "$1" | awk '/session: K\/V/ { print $3 }'; }
+plan() { "$hayate" info -q --plan -c 1000 -np "$1" | awk '/session: K\/V/ { print $3 }'; }
 check 'info --plan' [ "$(plan 8)" = $((8 * $(plan 1))) ]
 
 # --- measuring ---
@@ -134,7 +134,7 @@ check 'bench: tests' [ "$(jq -r '.[] | "\(.test) \(.n_parallel)"' bench.json | t
 check 'bench: all tokens count' [ "$(jq '.[1] | (.samples_ns[0] * .samples_ts[0] / 1e9 | round)' bench.json)" = 64 ]
 "$hayate" bench --check bench.json >out 2>err
 check 'bench --check' grep -q '^tg8 x8 @ d20 ' out
-ledger() { "$hayate" info --ledger --backend cpu --json -d 300 -np "$1" | jq ".decode.all.$2"; }
+ledger() { "$hayate" info -q --ledger --backend cpu --json -d 300 -np "$1" | jq ".decode.all.$2"; }
 check 'ledger: states of all rows' [ "$(ledger 4 state)" = $((4 * $(ledger 1 state))) ]
 check 'ledger: weights of a product once' [ "$(ledger 4 weights)" -lt $((3 * $(ledger 1 weights))) ]
 
