@@ -14,7 +14,9 @@ refused() { # name, exit code, regex of the only line, arguments
 }
 
 # --- uninterrupted, saved, loaded: the same bytes ---
-for args in '' '--temp 0.8 -s 7' '--kv q8_0' '--precise' '--no-pooled-cache' '--raw -p Once'; do
+kinds=('' '--temp 0.8 -s 7' '--kv q8_0' '--precise' '--no-pooled-cache' '--raw -p Once') others=('' '-c 3000' '-ub 64 -t 1') step=1
+[ "$size" != short ] || kinds=('' '--kv q8_0' '--no-pooled-cache') others=('-c 3000 -ub 64 -t 1') step=3
+for args in "${kinds[@]}"; do
     rm -f "$state"
     # shellcheck disable=SC2086
     run -q --ignore-eos -n 24 $args $page
@@ -24,7 +26,7 @@ for args in '' '--temp 0.8 -s 7' '--kv q8_0' '--precise' '--no-pooled-cache' '--
     run -q --ignore-eos -n 24 $args --save-state "$state" $page
     check "$args: saved, exit $code" [ "$code" = 4 ]
     check "$args: saved" cmp -s "$dir/out" "$dir/want"
-    for more in '' '-c 3000' '-ub 64 -t 1'; do
+    for more in "${others[@]}"; do
         # shellcheck disable=SC2086
         run --json --ignore-eos -n 24 $args $more --load-state "$state" $page
         check "$args, $more: loaded" cmp -s <(jq -r .text "$dir/out") "$dir/want"
@@ -59,20 +61,22 @@ refused 'another build' 1 "$state: found the state of another build of this prog
 hayate=$first
 
 # --- damage ---
-size=$(stat -c %s "$dir/good")
-for at in 0 8 12 16 24 32 40 48 56 64 72 79 80 1000 $((size / 2)) $((size - 1)); do
+size_bytes=$(stat -c %s "$dir/good")
+places=(0 8 12 16 24 32 40 48 56 64 72 79 80 1000 $((size_bytes / 2)) $((size_bytes - 1)))
+for ((i = 0; i < ${#places[@]}; i += step)); do
+    at=${places[i]}
     cp "$dir/good" "$state"
     byte=$(od -An -tu1 -j "$at" -N 1 "$state")
     # shellcheck disable=SC2059
     printf "$(printf '\\%03o' $((byte ^ 1 << at % 8)))" | dd of="$state" bs=1 seek="$at" conv=notrunc status=none
     refused "byte $at" 1 "$state: (its head is|damaged: its hash is another one)" --load-state "$state" $page
 done
-for n in 0 79 80 81 $((size - 1)); do
+for n in 0 79 80 81 $((size_bytes - 1)); do
     head -c "$n" "$dir/good" >"$state"
-    refused "cut to $n bytes" 1 "$state: $n bytes, expected $size" --load-state "$state" $page
+    refused "cut to $n bytes" 1 "$state: $n bytes, expected $size_bytes" --load-state "$state" $page
 done
 (cat "$dir/good" && printf x) >"$state"
-refused 'a byte too many' 1 "$state: $((size + 1)) bytes, expected $size" --load-state "$state" $page
+refused 'a byte too many' 1 "$state: $((size_bytes + 1)) bytes, expected $size_bytes" --load-state "$state" $page
 rm "$state"
 refused 'no file' 1 "$state: No such file" --load-state "$state" $page
 mkfifo "$state"
