@@ -10,9 +10,9 @@ at_exit() {
 }
 page=$dir/page
 echo 'head - print the first lines of a file' >"$page"
-n_kill=20 step=1 # of the places where a file is damaged
-[ "$size" != short ] || n_kill=5 step=3
-[ "$size" != long ] || n_kill=200
+n_kill=20 step=2 # every second of the places where a file is damaged, the first one by chance
+[ "$size" != short ] || n_kill=5 step=4
+[ "$size" != long ] || n_kill=200 step=1
 
 run() { # leaves $code, $dir/out, $dir/err and $reused, the ids of the first prompt that were not evaluated
     "$hayate" --json -n 5 "$@" >"$dir/json" 2>"$dir/err"
@@ -119,7 +119,7 @@ distrusted() { # name, regex of the note: evaluated, said in one line, replaced 
 size_bytes=$(stat -c %s "$dir/good")
 head_bytes=80
 places=(0 7 8 12 16 23 24 32 40 47 48 56 64 71 72 79 "$head_bytes" 81 1000 $((RANDOM * RANDOM % (size_bytes - head_bytes) + head_bytes)) $((size_bytes / 2)) $((size_bytes - 1)))
-for ((i = 0; i < ${#places[@]}; i += step)); do
+for ((i = RANDOM % step; i < ${#places[@]}; i += step)); do
     at=${places[i]}
     cp "$dir/good" "$state"
     byte=$(od -An -tu1 -j "$at" -N 1 "$state")

@@ -71,7 +71,7 @@ mapfile -t files < <(seq -f 'in/%g.md' 1 2 $n)
 batch -o half --shard 2/3 "${files[@]}"
 check 'order' cmp -s <(names turned) <(names k2 | grep -vE 'sub|two')
 check 'other inputs' cmp -s <(names half) <(names k2 | grep -E '/[0-9]*[13579]\.md')
-check 'both have inputs' [ "$(answers half)" -gt 3 -a "$(answers turned)" -gt "$(answers half)" ]
+check 'both have inputs' [ "$(answers half)" -ge 3 -a "$(answers turned)" -gt "$(answers half)" ]
 cp -r in changed
 for f in changed/*.md; do echo 'one more line' >>"$f"; done
 batch -o changed-out --shard 2/3 changed

@@ -3,11 +3,7 @@
  *     write_head MODEL SET.CASE.gold > SET.CASE.mtp
  *
  * For models whose reference has no values of the head. Write them only with an engine that passes every golden set. */
-#include "model/model.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/gold_case.h"
 
 struct rows {
     int32_t *argmax;
@@ -36,27 +32,19 @@ int main(int argc, char **argv)
     struct err e = { 0 };
     model *m;
     session *s;
-    int32_t head[3];
-    FILE *f = argc == 3 ? fopen(argv[2], "rb") : NULL;
-    if (!f || fseek(f, 6, SEEK_SET) || fread(head, 4, 3, f) != 3 || head[0] < 4) {
-        fprintf(stderr, "write_head MODEL SET.CASE.gold\n");
-        return 2;
-    }
-    size_t n = (size_t)head[0], V = (size_t)head[1];
-    int32_t *ids = calloc(n, sizeof *ids);
-    struct rows r = { .argmax = calloc(n, sizeof *ids), .logits = calloc(V, sizeof(float)), .n = n, .row = n - 3, .n_vocab = V };
-    if (!ids || !r.argmax || !r.logits || fread(ids, 4, n, f) != n)
+    struct gold_case c = open_case(argc, argv, 4, (struct session_params){ .precise = true, .head = true }, &m, &s);
+    struct rows r = { .argmax = calloc(c.n, sizeof *r.argmax), .logits = calloc(c.n_vocab, sizeof(float)), .n = c.n, .row = c.n - 3, .n_vocab = c.n_vocab };
+    if (!r.argmax || !r.logits)
         return 1;
-    if (model_open(&m, argv[1], &(struct model_params){ .backend = BACKEND_CPU }, &e) != OK ||
-        session_open(&s, m, &(struct session_params){ .n_ctx = n, .precise = true, .head = true }, 0, &e) != OK ||
-        session_score_head(s, keep, &r, &e) != OK || session_prefill(s, ids, n, NULL, NULL, &e) != OK || session_flush(s, NULL, NULL, &e) != OK) {
+    if (session_score_head(s, keep, &r, &e) != OK || session_prefill(s, c.ids, c.n, NULL, NULL, &e) != OK || session_flush(s, NULL, NULL, &e) != OK) {
         fprintf(stderr, "%s\n", e.msg);
         return 1;
     }
-    int32_t out[3] = { (int32_t)n, (int32_t)V, (int32_t)r.row };
-    bool ok = fwrite("GMTP1\n", 1, 6, stdout) == 6 && fwrite(out, 4, 3, stdout) == 3 && fwrite(r.argmax, 4, n, stdout) == n && fwrite(r.logits, 4, V, stdout) == V;
+    int32_t out[3] = { (int32_t)c.n, (int32_t)c.n_vocab, (int32_t)r.row };
+    bool ok = fwrite("GMTP1\n", 1, 6, stdout) == 6 && fwrite(out, 4, 3, stdout) == 3 && fwrite(r.argmax, 4, c.n, stdout) == c.n &&
+              fwrite(r.logits, 4, c.n_vocab, stdout) == c.n_vocab;
     session_close(s);
     model_close(m);
-    free(ids), free(r.argmax), free(r.logits), fclose(f);
+    free(c.ids), free(r.argmax), free(r.logits);
     return ok && fflush(stdout) == 0 ? 0 : 1;
 }
