@@ -58,9 +58,10 @@ FAKE_HIP_MEMORY=24 run -q --backend hip "$page"
 ends 'too small for a session' 1 '^hayate: .* free on the device are [0-9]+ KiB'
 one_line 'too small for a session'
 
-rows=(embed_dev matvec_Q4_K_r4 matvec_IQ3_S_r1 gdn_step qsa_select qsa_attend_part moe_route moe_mix_NONE hc_down_r2 hc_up_r1)
-[ "$size" = short ] || rows+=('matvec_*_r1' 'moe_up_*' 'gdn_*' 'hc_*' argmax argmax_part copy)
-run selftest --backend hip "${rows[@]}"
+rows=(embed_dev matvec_Q4_K_r4 matvec_IQ3_S_r1 gdn_step qsa_select qsa_attend_part moe_route moe_mix_NONE hc_down_r2 hc_up_r1) rounds=12
+if [ "$size" = short ]; then rounds=2; else rows+=('matvec_*_r1' 'moe_up_*' 'gdn_*' 'hc_*' argmax argmax_part copy); fi
+[ "$size" != long ] || rounds=42
+run selftest --backend hip --rounds $rounds "${rows[@]}"
 ends 'selftest' 0 '^[0-9]+ passed, 0 failed, 0 not run$' '^device  Fake Radeon 0'
 grep -E 'FAIL|^    ' "$dir/out"
 
