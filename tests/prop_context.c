@@ -149,7 +149,7 @@ static void check_forms(enum kv_type kv, bool precise, size_t every)
 {
     static struct trace want, found;
     uint32_t budget = model_shape(m)->idx_budget, n_block = budget / 4, n_more = MIN(budget, MOST - budget) / 4;
-    uint32_t length[] = { budget + 1, 3, budget - 1, 4 * (n_block + 1 + (uint32_t)rand() % n_more) - 1, budget, 65, budget + 2, 4 * (n_block + 1 + (uint32_t)rand() % n_more),
+    uint32_t length[] = { budget + 1, 3, 4 * (n_block + 1 + (uint32_t)rand() % n_more) - 1, budget - 1, budget, 65, budget + 2, 4 * (n_block + 1 + (uint32_t)rand() % n_more),
                           budget + 3, budget + 4, 4 * (n_block + (uint32_t)rand() % n_more) + 1, budget + (uint32_t)rand() % (4 * n_more) };
     session *s[COUNT_OF(forms)];
     each_row = kv == KV_F16 ? keep_rows : NULL;

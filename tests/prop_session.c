@@ -217,7 +217,7 @@ int main(void)
     /* mark, go elsewhere, return = never happened */
     void *mark = malloc(session_mark_bytes(s));
     static const uint32_t at[] = { 259, 64, 3, 63, 1, 65, 4, 2, 200 };
-    const size_t n_at = test_size(4, 6, COUNT_OF(at));
+    const size_t n_at = test_size(2, 4, COUNT_OF(at));
     for (size_t i = 0; i < n_at; i++) {
         CHECK(session_reset(s, NULL) == OK);
         feed(s, 0, at[i], 0);
