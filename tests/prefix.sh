@@ -73,7 +73,7 @@ run -q -c 600 --long split "$dir/long"
 cp "$dir/out" "$dir/want"
 for i in 1 2; do
     run -q --prefix-cache "$dir/c3" -c 600 --long split "$dir/long"
-    check "--long split, $i" cmp -s "$dir/out" "$dir/want"
+    check "--long split, $i" diff "$dir/out" "$dir/want"
 done
 misses 'long instruction' --prefix-cache "$dir/c4" -p "$(yes word | head -1200)"
 check 'long instruction: ids' [ "$(jq .prompt_tokens "$dir/json")" -gt 1200 ]
@@ -107,14 +107,14 @@ mkdir "$c"
 distrusted() { # name, regex of the note: evaluated, said in one line, replaced by the good file
     cp "$state" "$dir/bad" 2>/dev/null
     run --prefix-cache "$c" "$page"
-    check "$1: answer" cmp -s "$dir/out" "$dir/want"
+    check "$1: answer" diff "$dir/out" "$dir/want"
     check "$1: reused" [ "$reused" = 0 ]
     check "$1: note" [ "$(grep -cE "^hayate: $state: .*$2.*; not used" "$dir/err")" = 1 ]
     check "$1: replaced" cmp -s "$state" "$dir/good"
     cp "$dir/bad" "$state"
     run -q --prefix-cache "$c" "$page"
     check "$1: quiet" [ ! -s "$dir/err" ]
-    check "$1: quiet, answer" cmp -s "$dir/out" "$dir/want"
+    check "$1: quiet, answer" diff "$dir/out" "$dir/want"
 }
 size_bytes=$(stat -c %s "$dir/good")
 head_bytes=80
@@ -145,18 +145,18 @@ distrusted 'state of another instruction' 'found the state of another prompt, of
 rm "$state"
 ln -s "$dir/good" "$state"
 run --prefix-cache "$c" "$page"
-check 'a link' cmp -s "$dir/out" "$dir/want"
+check 'a link' diff "$dir/out" "$dir/want"
 check 'a link: not followed' [ "$reused" = 0 ]
 check 'a link: replaced' [ ! -L "$state" ]
 rm "$state"
 mkfifo "$state"
 run --prefix-cache "$c" "$page"
-check 'a pipe' cmp -s "$dir/out" "$dir/want"
+check 'a pipe' diff "$dir/out" "$dir/want"
 check 'a pipe: replaced' cmp -s "$state" "$dir/good"
 rm "$state"
 mkdir "$state"
 run --prefix-cache "$c" "$page"
-check 'a folder' cmp -s "$dir/out" "$dir/want"
+check 'a folder' diff "$dir/out" "$dir/want"
 check 'a folder: said' grep -qE "$state: .*; not kept" "$dir/err"
 check 'a folder: nothing left' [ "$(find "$c" -type f | wc -l)" = 0 ]
 rmdir "$state"
@@ -234,7 +234,7 @@ check 'foreign: folder' [ -d "$c/0123456789abcdef.state" ]
 check 'old part is gone' [ ! -e "$c/0123456789abcdef.state.tmp-77-1" ]
 check 'young part stays' [ -e "$c/0123456789abcdef.state.tmp-77-2" ]
 run --prefix-cache "$dir/c8" --prefix-cache-max 1000 "$page"
-check 'larger than the limit: answer' cmp -s "$dir/out" "$dir/want"
+check 'larger than the limit: answer' diff "$dir/out" "$dir/want"
 check 'larger than the limit: said' grep -qE "the instruction takes $size_bytes bytes, --prefix-cache-max is 1000; not kept" "$dir/err"
 check 'larger than the limit: nothing there' [ "$(n_states "$dir/c8")" = 0 ]
 
@@ -269,7 +269,7 @@ rm -rf "$c"
     echo "$code" >"$dir/code"
 )
 check 'no room' [ "$(cat "$dir/code")" = 4 ]
-check 'no room: answer' cmp -s "$dir/out" "$dir/want"
+check 'no room: answer' diff "$dir/out" "$dir/want"
 check 'no room: said' [ "$(grep -c "$state: File too large; not kept" "$dir/err")" = 1 ]
 check 'no room: nothing left' [ "$(find "$c" -type f | wc -l)" = 0 ]
 
@@ -295,6 +295,6 @@ for k in $(seq $n_kill); do
     check "kill $k: a state is not whole" sh -c "[ ! -e '$state' ] || cmp -s '$state' '$dir/good'"
 done
 run -q --prefix-cache "$c" "$page"
-check 'after kills' cmp -s "$dir/out" "$dir/want"
+check 'after kills' diff "$dir/out" "$dir/want"
 
 finish

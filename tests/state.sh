@@ -25,11 +25,11 @@ for args in "${kinds[@]}"; do
     # shellcheck disable=SC2086
     run -q --ignore-eos -n 24 $args --save-state "$state" $page
     check "$args: saved, exit $code" [ "$code" = 4 ]
-    check "$args: saved" cmp -s "$dir/out" "$dir/want"
+    check "$args: saved" diff "$dir/out" "$dir/want"
     for more in "${others[@]}"; do
         # shellcheck disable=SC2086
         run --json --ignore-eos -n 24 $args $more --load-state "$state" $page
-        check "$args, $more: loaded" cmp -s <(jq -r .text "$dir/out") "$dir/want"
+        check "$args, $more: loaded" diff <(jq -r .text "$dir/out") "$dir/want"
         check "$args, $more: nothing was evaluated" [ "$(jq '.reused_tokens == .prompt_tokens' "$dir/out")" = true ]
     done
 done
@@ -38,10 +38,10 @@ run -q --save-state "$state" $page
 cp "$dir/out" "$dir/want"
 cp "$state" "$dir/good"
 run -q --save-state "$state" --load-state "$dir/good" $page
-check 'both' cmp -s "$dir/out" "$dir/want"
+check 'both' diff "$dir/out" "$dir/want"
 check 'both: a copy' cmp -s "$state" "$dir/good"
 run -q --load-state "$state" - <$page
-check 'standard input' cmp -s "$dir/out" "$dir/want"
+check 'standard input' diff "$dir/out" "$dir/want"
 check 'no other file' [ "$(find "$dir" -mindepth 1 -name 'state*' | wc -l)" = 1 ]
 
 # --- what is of something else ---
@@ -99,7 +99,7 @@ check 'nothing was left' [ ! -e "$state" ]
     echo "$code" >"$dir/code"
 )
 check 'no room: exit' [ "$(cat "$dir/code")" = 1 ]
-check 'no room: answer' cmp -s "$dir/out" "$dir/want"
+check 'no room: answer' diff "$dir/out" "$dir/want"
 check 'no room: said' grep -q "^hayate: $state: File too large" "$dir/err"
 check 'no room: nothing left' [ "$(find "$dir" -mindepth 1 -name 'state*' | wc -l)" = 0 ]
 
