@@ -62,7 +62,7 @@ struct matmul_args {
 /* Rows gemm_*: the same products on matrix units, for many rows of x: operands rounded to f16, sums in f32. Blocks: tiles of GEMM_ROWS output
  * rows, each job rounded up, x tiles of GEMM_TOKENS rows of x, which count faster. n_in a multiple of 32. Items = blocks. */
 #define GEMM_ROWS 128
-#define GEMM_TOKENS 64
+#define GEMM_TOKENS 128
 #define GEMM_DEPTH 32
 
 /* Up to four pieces of memory copied at once, 16 bytes a unit: what the host has written for a step goes to where kernels read it quickly. Items:

@@ -277,6 +277,7 @@ static status profile_test(struct bench *b, const struct result *r, struct err *
         return s;
     test_label(&r->t, label);
     b->profile->wall = seconds;
+    session_gathered(b->s, &b->profile->ngram_rows, &b->profile->ngram_seconds);
     fprintf(stderr, "%s, one run\n", label);
     profile_print(b->profile, stderr, b->on_cpu);
     return OK;

@@ -383,8 +383,10 @@ static status run_all(struct run *r, struct err *e)
         TRY(session_profile(r->parallel.place[0].en.s, profile_call, r->profile, e));
     r->turn = turn_of_first(r);
     status s = parallel_answer(&r->parallel, &(struct work_source){ r, next_input, input_ended }, e);
-    if (r->profile)
+    if (r->profile) {
         r->profile->wall = r->parallel.prefill_s + r->parallel.decode_s;
+        session_gathered(r->parallel.place[0].en.s, &r->profile->ngram_rows, &r->profile->ngram_seconds);
+    }
     if (s != OK && !r->gone) /* else it has been said */
         return s;
     interrupted(r);

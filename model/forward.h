@@ -5,6 +5,7 @@
 #include "gdn/gdn.h"
 #include "gpu/top_args.h"
 #include "model/model_args.h"
+#include "model/ngram.h"
 #include "model/weights.h"
 #include "qsa/qsa.h"
 
@@ -87,6 +88,7 @@ struct forward {
     float *rope;         /* [3 + max_tok, rope_dim] */
     float *inv_freq;     /* [rope_dim / 2] inverse frequencies of the rope table */
     float *ngram;        /* [max_tok, ple_head * ple_row] */
+    struct ngram_reader reader;
 
     /* while recording */
     struct forward_seqs {

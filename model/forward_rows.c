@@ -4,7 +4,6 @@
  * state of the row's own sequence and a step block that describes the row alone: short convolutions, recurrence, attention, n-gram rows. */
 #include "model/forward.h"
 #include "model/model_kernels.h"
-#include "model/ngram.h"
 
 #include <assert.h>
 
@@ -30,7 +29,7 @@ void forward_rows_gather(struct forward *f, const struct forward_row *rows, uint
     for (uint32_t r = 0; r < n; r++) {
         forward_rope(f, rows[r].pos, 1, f->rope + r * ROPE_OF_ROW * (size_t)s->rope_dim);
         if (s->ple_layer >= 0)
-            ngram_gather(s, &f->w->ple, rows[r].past, &rows[r].id, 1, f->ngram + r * (size_t)s->ple_head * s->ple_row);
+            ngram_gather(&f->reader, s, &f->w->ple, rows[r].past, &rows[r].id, 1, f->ngram + r * (size_t)s->ple_head * s->ple_row);
     }
 }
 

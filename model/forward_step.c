@@ -5,7 +5,6 @@
 #include "model/forward.h"
 
 #include "gpu/gpu_kernels.h"
-#include "model/ngram.h"
 
 #include <math.h>
 #include <string.h>
@@ -66,7 +65,7 @@ void forward_gather(struct forward *f, const int32_t *past)
     uint32_t n = f->step->n_tok;
     forward_rope(f, f->step->pos, n, f->rope);
     if (s->ple_layer >= 0)
-        ngram_gather(s, &f->w->ple, past, f->ids, n, f->ngram);
+        ngram_gather(&f->reader, s, &f->w->ple, past, f->ids, n, f->ngram);
 }
 
 uint32_t forward_first_layers(const struct forward *f)

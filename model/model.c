@@ -93,6 +93,7 @@ status model_open(model **out, const char *path, const struct model_params *p, s
         goto out;
     }
     TRY_OR(out, s, weights_bind(&m->weights, m->file, &m->shape, &m->vectors, e));
+    ngram_advise(&m->shape, &m->weights.ple);
     TRY_OR(out, s, tokenizer_open(&m->tok, m->file, e));
     TRY_OR(out, s, open_backend(m, p, e));
     *out = m;

@@ -195,6 +195,8 @@ struct session_call {
 typedef void (*session_call_fn)(void *ctx, const struct session_call *call);
 /* From here on every call of every step is timed and reported in order, after its step. fn = NULL ends it. Results do not change. ERR_NOMEM. */
 status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e);
+/* Rows that the host has read from the n-gram table since then, at all places, and the seconds it took: in part while a device worked on the first layers. */
+void session_gathered(const session *s, uint64_t *rows, double *seconds);
 /* Records the step of n rows at position pos and reports its calls without running it: of session_decode (n = 1), of session_decode_rows at n places that all
  * stand at pos (n up to n_seq), or of session_prefill without head.
  * Positions lie inside the context and n in session_n_ubatch. The timeline stays where it is. */

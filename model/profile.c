@@ -67,6 +67,8 @@ void profile_restart(struct profile *p)
 {
     memset(&p->prefill, 0, sizeof p->prefill);
     memset(&p->decode, 0, sizeof p->decode);
+    p->ngram_rows = 0;
+    p->ngram_seconds = 0;
     p->wall = 0;
 }
 
@@ -147,6 +149,9 @@ void profile_print(struct profile *p, FILE *out, bool on_cpu)
     print_tally(out, "decode steps", &p->decode, whole);
     fprintf(out, "%-20s %-11s %8s %11.3f %9s %11s %8s %6.1f%%\n", "outside of calls", "host", "", 1e3 * host_of(p), "", "", "",
             whole > 0 ? 100 * host_of(p) / whole : 0);
+    if (p->ngram_rows)
+        fprintf(out, "%-20s %-11s %8llu %11.3f %9.2f %11s %8s %6.1f%%\n", "n-gram rows", "host", (unsigned long long)p->ngram_rows,
+                1e3 * p->ngram_seconds, 1e6 * p->ngram_seconds / (double)p->ngram_rows, "", "", whole > 0 ? 100 * p->ngram_seconds / whole : 0);
     if (on_cpu)
         fprintf(out, "profile: %llu looks at the clock, %.2f %% of %.3f s\n", (unsigned long long)calls, 100 * clock_cost() * (double)calls / MAX(whole, 1e-9),
                 whole);
@@ -169,5 +174,6 @@ json_t *profile_json(struct profile *p)
 {
     tally_sort(&p->prefill);
     tally_sort(&p->decode);
-    return json_pack("{s:o,s:o,s:f}", "prefill", lines_json(&p->prefill), "decode", lines_json(&p->decode), "host_s", host_of(p));
+    return json_pack("{s:o,s:o,s:f,s:I,s:f}", "prefill", lines_json(&p->prefill), "decode", lines_json(&p->decode), "host_s", host_of(p),
+                     "ngram_rows", (json_int_t)p->ngram_rows, "ngram_s", p->ngram_seconds);
 }

@@ -25,6 +25,8 @@ void tally_sort(struct tally *t);
 
 struct profile {
     struct tally prefill, decode;
+    uint64_t ngram_rows; /* what session_gathered says, set by the caller as wall is */
+    double ngram_seconds;
     double wall;     /* seconds of all the steps as their caller saw them: what is not in a call is the host's */
     FILE *trace;
     const char *trace_path;

@@ -89,10 +89,10 @@ status session_open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct e
 
 static status open_lists(session *s, const struct session_sizes *z, struct err *e)
 {
-    TRY(session_open_list(s, &s->prefill, z->calls, e));
     TRY(session_open_list(s, &s->head, HEAD_CALLS, e));
     TRY(session_open_list(s, &s->choose, CHOOSE_CALLS, e));
     for (int i = 0; i < 2; i++) {
+        TRY(session_open_list(s, &s->prefill[i], z->calls, e));
         TRY(session_open_list(s, &s->decode[i], z->calls, e));
         TRY(session_open_list(s, &s->together.step[i], s->place[0] == s ? z->row_calls : 0, e));
     }
@@ -151,10 +151,10 @@ status session_open(session **out, model *m, const struct session_params *p, siz
 /* What belongs to one place */
 static void close_place(session *s)
 {
-    gpu_cmd_close(&s->prefill);
     gpu_cmd_close(&s->head);
     gpu_cmd_close(&s->choose);
     for (int i = 0; i < 2; i++) {
+        gpu_cmd_close(&s->prefill[i]);
         gpu_cmd_close(&s->decode[i]);
         gpu_cmd_close(&s->together.step[i]);
     }
@@ -343,12 +343,15 @@ static status tapped_layers(session *s, struct gpu_cmd *c, uint32_t n, enum gdn_
 
 static void record_prefill(session *s, uint32_t n)
 {
-    gpu_cmd_reset(&s->prefill);
-    forward_embed(&s->prefill, &s->f, n);
-    forward_fetch_tables(&s->prefill, &s->f, n);
+    uint32_t n_first = forward_first_layers(&s->f);
+    struct gpu_cmd *first = &s->prefill[0], *rest = &s->prefill[1];
+    gpu_cmd_reset(first);
+    gpu_cmd_reset(rest);
+    forward_embed(first, &s->f, n);
+    forward_fetch_tables(rest, &s->f, n);
     for (uint32_t il = 0; il < s->m->shape.n_layer; il++)
-        forward_layer(&s->prefill, &s->f, il, n, GDN_PREFILL);
-    forward_settle(&s->prefill, &s->f, n);
+        forward_layer(il < n_first ? first : rest, &s->f, il, n, GDN_PREFILL);
+    forward_settle(rest, &s->f, n);
     s->prefill_rows = n;
 }
 
@@ -383,14 +386,16 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
     TRY(session_feed_head(s, e));
     TRY(session_settle(s, e));
     forward_begin(&s->f, ids, n, s->n_past);
-    forward_gather(&s->f, s->past);
     if (s->tap) {
-        TRY(tapped_layers(s, &s->prefill, n, GDN_PREFILL, e));
+        forward_gather(&s->f, s->past);
+        TRY(tapped_layers(s, &s->prefill[0], n, GDN_PREFILL, e));
         s->prefill_rows = 0;
     } else {
         if (s->prefill_rows != n)
             record_prefill(s, n);
-        TRY(session_run(s, &s->prefill, false, e));
+        TRY(session_start(s, &s->prefill[0], false, e));
+        forward_gather(&s->f, s->past);
+        TRY(session_run(s, &s->prefill[1], false, e));
     }
     ngram_advance(&s->m->shape, s->past, ids, n);
     size_t pos = s->n_past;
@@ -489,22 +494,35 @@ void session_tap(session *s, float *layers) { s->tap = layers; }
 
 status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
 {
-    uint32_t most = MAX(MAX(s->prefill.cap, s->together.step[0].cap), MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
+    uint32_t most = MAX(MAX(s->prefill[0].cap, s->together.step[0].cap), MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
     for (uint32_t k = 0; k < session_n_seq(s); k++) {
         session *at = s->place[k];
         if (fn && !at->call_seconds && !(at->call_seconds = calloc(most, sizeof *at->call_seconds)))
             return fail(e, ERR_NOMEM, "profile of %u calls", most);
+        if (fn) {
+            at->f.reader.rows = 0;
+            at->f.reader.seconds = 0;
+        }
         at->on_call = fn;
         at->on_call_ctx = ctx;
     }
     return OK;
 }
 
+void session_gathered(const session *s, uint64_t *rows, double *seconds)
+{
+    *rows = 0;
+    *seconds = 0;
+    for (uint32_t k = 0; k < session_n_seq(s); k++) {
+        *rows += s->place[k]->f.reader.rows;
+        *seconds += s->place[k]->f.reader.seconds;
+    }
+}
+
 status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e)
 {
     bool rows = decode && n > 1;
-    struct gpu_cmd *list = rows ? s->together.step : decode ? s->decode : &s->prefill;
-    size_t n_list = decode ? 2 : 1;
+    struct gpu_cmd *list = rows ? s->together.step : decode ? s->decode : s->prefill;
     uint32_t most = decode ? session_n_seq(s) : s->f.max_tok;
     struct gpu_step at[1 + SESSION_SEQ_MAX];
     if (n == 0 || n > most || pos + (rows ? 1 : n) > s->p.n_ctx)
@@ -515,7 +533,7 @@ status session_record(session *s, bool decode, size_t pos, uint32_t n, session_c
         record_decode(s);
     else
         record_prefill(s, n);
-    for (size_t i = 0; i < n_list; i++)
+    for (size_t i = 0; i < 2; i++)
         if (list[i].err.code != OK) {
             if (e)
                 *e = list[i].err;
@@ -523,7 +541,7 @@ status session_record(session *s, bool decode, size_t pos, uint32_t n, session_c
         }
     for (size_t i = 0; i < COUNT_OF(at); i++)
         at[i] = (struct gpu_step){ .n_tok = i ? 1 : n, .pos = (uint32_t)pos };
-    for (size_t i = 0; i < n_list; i++)
+    for (size_t i = 0; i < 2; i++)
         report_calls(&list[i], at, decode, 0, NULL, fn, ctx);
     return OK;
 }

@@ -33,9 +33,9 @@ struct session {
     struct layer_state *state; /* [n_layer] */
     gpu_addr ple_window;
     int32_t past[MAX_NGRAM];   /* last ids, most recent first */
-    struct gpu_cmd prefill, head, choose;
+    struct gpu_cmd head, choose;
     struct session_together together;
-    struct gpu_cmd decode[2];  /* a step: the first layers, and what waits for the tables of the host */
+    struct gpu_cmd prefill[2], decode[2]; /* a step: the first layers, and what waits for the tables of the host */
     uint32_t prefill_rows, head_row0, head_rows; /* what the lists are recorded for; 0: nothing */
     size_t n_past;             /* positions in the caches */
     int32_t pending[GDN_CHUNK];

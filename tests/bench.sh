@@ -114,7 +114,7 @@ calls=$(jq .decode.all.calls "$dir/out")
 holds 'ledger adds up' '.[0] | all(.decode, .prefill; (.all.weights == ([.rows[].weights] | add)) and (.all.calls == ([.rows[].calls] | add)))'
 holds 'ledger and the file' '.[0] | .decode.all.weights == .file_matrices and .least_bytes == .file_matrices + .file_vectors + .decode.all.state'
 run bench -q --backend cpu -p 0 -n 1 -d 40 -r 1 --profile --trace "$dir/trace.json"
-ends 'profile' 0 "^decode steps: $calls calls" '^all +qsa.attend ' '^outside of calls +host ' '^profile: [0-9]+ looks at the clock, [0-9.]+ % of'
+ends 'profile' 0 "^decode steps: $calls calls" '^all +qsa.attend ' '^outside of calls +host ' '^n-gram rows +host +16 ' '^profile: [0-9]+ looks at the clock, [0-9.]+ % of'
 # rows and their calls, in the profile and in the ledger
 checks=$((checks + 1))
 awk '/^decode steps/ { on = 1; next } on && $1 != "row" && $1 != "all" && $1 != "outside" && NF == 8 { print $1, $2, $3 }' "$dir/err" | sort >"$dir/profiled"

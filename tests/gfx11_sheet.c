@@ -265,15 +265,33 @@ static uint32_t find_loops(const struct flow *f, uint32_t n, struct loop *loop)
     return n_loop;
 }
 
-/* Gives every instruction to the smallest loop around it, and all to *whole. The loop with most instructions of its own; NULL: there is none */
+/* The smallest loop around instruction i with more than `above` instructions; NULL: none */
+static struct loop *loop_around(uint32_t i, struct loop *loop, uint32_t n_loop, uint32_t above)
+{
+    struct loop *in = NULL;
+    for (uint32_t k = 0; k < n_loop; k++)
+        if (loop[k].body[i] && loop[k].n > above && (!in || loop[k].n < in->n))
+            in = &loop[k];
+    return in;
+}
+
+static bool has_wmma(const struct flow *f, uint32_t n, const struct loop *l)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (l->body[i] && strstr(f[i].text, "wmma"))
+            return true;
+    return false;
+}
+
+/* Gives every instruction to the smallest loop around it, and all to *whole; two passes over matrices belong to the loop around them. The loop with most
+ * instructions of its own; NULL: there is none */
 static const struct loop *count(const struct flow *f, uint32_t n, struct loop *loop, uint32_t n_loop, struct mix *whole)
 {
     const struct loop *most = NULL;
     for (uint32_t i = 0; i < n; i++) {
-        struct loop *in = NULL;
-        for (uint32_t k = 0; k < n_loop; k++)
-            if (loop[k].body[i] && (!in || loop[k].n < in->n))
-                in = &loop[k];
+        struct loop *in = loop_around(i, loop, n_loop, 0), *around = in ? loop_around(in->head, loop, n_loop, in->n) : NULL;
+        if (around && f[in->head].ran <= 2 * f[around->head].ran && has_wmma(f, n, in))
+            in = around;
         mix_add(whole, f[i].text, (double)f[i].ran);
         if (in)
             mix_add(&in->own, f[i].text, (double)f[i].ran);

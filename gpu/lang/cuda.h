@@ -17,6 +17,7 @@ typedef u64 gpu_addr; /* what argument structs are made of */
 #define STRUCT(name) name
 #define FN static __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
 /* u32x4(a, b, c, d): only in front of a parenthesis, so that the names stay types elsewhere */
 #define f32x2(x, y) make_float2(x, y)
 #define f32x4(x, y, z, w) make_float4(x, y, z, w)

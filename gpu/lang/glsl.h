@@ -15,6 +15,7 @@
 #define out out_ /* names of fields that are keywords in GLSL */
 #define FN
 #define UNROLL [[unroll]]
+#define ROLLED [[dont_unroll]]
 #define IN_ARRAY(T, name, n) in T name[n]
 #define OUT_ARRAY(T, name, n) inout T name[n]
 #define IN_ARRAY2(T, name, n, m) in T name[n][m]

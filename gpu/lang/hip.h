@@ -23,6 +23,7 @@ typedef i8 int8_t;
 #define STRUCT(name) name
 #define FN static inline __attribute__((device, always_inline))
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("nounroll")
 /* u32x4(a, b, c, d): only in front of a parenthesis, so that the names stay types elsewhere */
 #define f32x2(x, y) (f32x2{ x, y })
 #define f32x4(x, y, z, w) (f32x4{ x, y, z, w })

@@ -19,6 +19,7 @@ typedef u64 gpu_addr; /* what argument structs are made of */
 #define STRUCT(name) name
 #define FN static inline
 #define UNROLL
+#define ROLLED
 /* u32x4(a, b, c, d): only in front of a parenthesis, so that the names stay types elsewhere */
 #define f32x2(x, y) (f32x2{ x, y })
 #define f32x4(x, y, z, w) (f32x4{ x, y, z, w })

@@ -18,6 +18,7 @@
  * u32x4(a, b, c, d)). Casts are f32(x), u32(x), u64(x).
  * Literals carry their type: 1.0f, 1u. No pointers, no recursion, no local struct. Functions are FN; arrays are passed with IN_ARRAY and
  * OUT_ARRAY (in and out), arrays of arrays with IN_ARRAY2 and OUT_ARRAY2. An array in registers is indexed only by counters of loops with constant bounds, marked UNROLL.
+ * ROLLED marks a loop that would take more registers if its passes were mixed.
  *
  * Memory. Addresses are u64. LD(T, address, i) and ST(T, address, i, x) move element i of an array of T. The address is aligned to T, vectors
  * to their size; i is a u32 whose byte offset stays below 4 GiB. Larger distances are added to the address: OFF(address, i, bytes).
