@@ -141,6 +141,20 @@ holds 'ledger adds up' '.[0] | all(.decode, .prefill; (.all.weights == ([.rows[]
 holds 'ledger and the file' '.[0] | .decode.all.weights == .file_matrices and .least_bytes == .file_matrices + .file_vectors + .decode.all.state'
 run bench -q --backend cpu -p 0 -n 1 -d 40 -r 1 --profile --trace "$dir/trace.json"
 want 'profile' 0 "^decode steps: $calls calls" '^all +qsa.attend ' '^outside of calls +host ' '^profile: [0-9]+ looks at the clock, [0-9.]+ % of'
+# a round with guesses (its calls and bytes against a profile: unit_ledger): the head is there, nothing is asked for, and copies are few
+run info -q --ledger --backend cpu --json -d 40 -ub 64 --draft 3
+holds 'ledger of a round' '.[0] | .round.rows_of_step == 4 and .round.all.calls == ([.round.rows[].calls] | add) and .round.all.state == ([.round.rows[].state] | add) and
+    ([.round.rows[] | select(.row == "gdn_verify").calls] == [6]) and ([.round.rows[] | select(.part == "draft" and .row == "top").calls] | add) == 3'
+holds 'copies of a round' '.[0] | .between.copies == 3 and .between.copied > 0 and .between.copied * 100 <= .between.state and .between.asked == 0 and
+    .between.copied * 2 == ([.round.rows[] | select(.row == "(copy)").state] | add)'
+holds 'decode beside a round' ".[0].decode.all.calls == $calls"
+run info -q --ledger --backend cpu -d 40 -ub 64 --draft 1 --roof 30e9:2e11
+want 'ledger of a round, text' 0 '^round of a step of 2 rows and 1 guess of the draft head at depth 40: ' '^between its lists: 2 copies of state, ' '^a round at best: .* decode steps; .* of 2$'
+run info -q --ledger --draft 3
+want 'ledger of a round on a device' 0 '^verify step of 4 rows at depth 0: ' '^between its lists: 0 copies of state, '
+run bench -q --backend cpu -p 0 -n 16 -d 40 -r 1 --draft 2 --profile
+want 'profile of guesses' 0 '^\(copy\) +draft ' '^gdn_verify ' '^all +draft '
+run bench -q --backend cpu -p 0 -n 1 -d 40 -r 1 --profile --trace "$dir/trace.json"
 # rows and their calls, in the profile and in the ledger
 checks=$((checks + 1))
 awk '/^decode steps/ { on = 1; next } on && $1 != "row" && $1 != "all" && $1 != "outside" && NF == 8 { print $1, $2, $3 }' "$dir/err" | sort >"$dir/profiled"
