@@ -5,6 +5,7 @@
 #ifndef HAYATE_GPU_CPU_TILE_H
 #define HAYATE_GPU_CPU_TILE_H
 
+#include "gpu/cpu_direct.h"
 #include "gpu/cpu_panel.h"
 #include "gpu/int_rows.h"
 
@@ -17,7 +18,10 @@ struct int_rows {
 };
 /* What a thread works in; fits INT_SCRATCH floats */
 struct int_work {
-    struct panel panel;
+    union {
+        struct panel panel;
+        struct direct direct;
+    };
     float sum[2][INT_TOKENS][PANEL_ROWS];
 };
 _Static_assert(sizeof(struct int_work) <= INT_SCRATCH * sizeof(float), "scratch of a thread");
@@ -100,9 +104,14 @@ static inline uint32_t panel_group(uint32_t type)
 
 /* sum[t][i] = row row + i of w . row t of x, i < nr <= 32; n_tok <= INT_TOKENS. next: the panel that this thread will want after
  * this one, or NULL */
-static void int_products(struct panel *p, const struct gpu_mat *w, uint64_t row, uint32_t nr, struct int_rows x, uint32_t n_tok, const uint8_t *next,
+static void int_products(struct int_work *work, const struct gpu_mat *w, uint64_t row, uint32_t nr, struct int_rows x, uint32_t n_tok, const uint8_t *next,
                          float (*sum)[PANEL_ROWS])
 {
+    if (n_tok == 1 && nr == PANEL_ROWS && direct_takes(w->type, w->n_in)) {
+        direct_products(&work->direct, w->type, panel_data(w, row), w->row_bytes, int_row_at(x, 0, w->n_in), w->n_in, sum[0]);
+        return;
+    }
+    struct panel *p = &work->panel;
     uint32_t kind = panel_group(w->type), group = kind & ~1u;
     p->next = (struct ask){ next };
     for (uint32_t col = 0; col < w->n_in; col += PANEL_COLUMNS) {

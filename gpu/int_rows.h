@@ -34,7 +34,7 @@ struct matmul_int_args {
     gpu_addr rows;
 };
 
-/* Tokens whose sums a thread keeps at once, and floats of its scratch for them and a panel of weights (cpu_panel.h) */
+/* Tokens whose sums a thread keeps at once, and floats of its scratch for them and what it unpacks (cpu_panel.h, cpu_direct.h) */
 enum { INT_TOKENS = 512, INT_SCRATCH = 2 * 32 * INT_TOKENS + 16384 };
 
 /* Value i of a row of n */

@@ -56,6 +56,7 @@ json_t *readings_json(const struct readings *r);
 /* ---- page cache ---- */
 
 /* Share of the model's files that is in the page cache, 0..1; negative: cannot be told (built-in model) */
+#define PAGE_CACHE_COLD 0.05 /* a start with less than this share in it is a cold one */
 double page_cache_share(const gguf *g);
 /* Drops it, as far as the kernel does. ERR_UNSUPPORTED for the built-in model, ERR_IO. */
 status page_cache_drop(const gguf *g, struct err *e);

@@ -77,7 +77,7 @@ static json_t *page_cache_json(const struct bench *b)
 {
     double x = b->share_before;
     return json_pack("{s:o,s:s}", "share_before_load", x < 0 ? json_string("not readable") : json_real(x), "start",
-                     x < 0 ? "built in" : x < 0.05 ? "cold" : x > 0.95 ? "warm" : "mixed");
+                     x < 0 ? "built in" : x < PAGE_CACHE_COLD ? "cold" : x > 0.95 ? "warm" : "mixed");
 }
 
 static json_t *record_json(const struct bench *b, const struct result *r)

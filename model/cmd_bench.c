@@ -114,6 +114,9 @@ static status look_at_cache(struct bench *b, struct err *e)
     TRY(gguf_open(&g, b->mine.model_path, e));
     status s = b->o->cold ? page_cache_drop(g, e) : OK;
     b->share_before = page_cache_share(g);
+    if (s == OK && b->o->cold && b->share_before >= PAGE_CACHE_COLD)
+        console_note(b->o->con, "hayate: --cold: %.0f %% of %s is still in the page cache; a file system in memory, or another program uses the file",
+                     100 * b->share_before, b->mine.model_path);
     gguf_close(g);
     return s;
 }

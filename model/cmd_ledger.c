@@ -1,4 +1,5 @@
-/* cmd_ledger.c - info --ledger: what a decode step and a prompt step must move and compute, call by call, and what a machine of known roof would take.
+/* cmd_ledger.c - info --ledger: what a decode step, a prompt step and a round with guesses must move and compute, call by call, and what a machine of known
+ * roof would take.
  *
  * The calls are those of a real session, recorded and not run; the bytes of each come from its row's own function (*_moves.c). Beside them stands
  * what the file itself says: the bytes of the tensors that one token needs. */
@@ -9,11 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { DECODE, PREFILL, ROUND, N_STEP };
 struct step {
-    const char *name;
-    uint32_t n_tok;
+    char title[96];
+    uint32_t n_tok;       /* 0: not asked for */
     struct tally t;
     double predicted[TALLY_ROWS], total; /* seconds; [rows], with --roof */
+};
+
+/* Of a round: what is copied between its lists, and what of memory it asks for */
+struct between {
+    uint64_t copies, copied, state, asked; /* number; bytes; of them in all that the session keeps at this depth */
 };
 
 static void add_call(void *ctx, const struct session_call *c) { tally_add(ctx, c); }
@@ -79,8 +86,8 @@ static void print_line(const char *row, const char *part, const struct tally_lin
 
 static void print_step(const struct step *st, const struct colons *roof, size_t depth)
 {
-    printf("\n%s of %u row%s at depth %zu: %" PRIu64 " calls, %" PRIu64 " bytes, %.3f GFLOP\n", st->name, st->n_tok, st->n_tok > 1 ? "s" : "", depth,
-           st->t.all.calls, gpu_moves_bytes(&st->t.all.moves), 1e-9 * (double)st->t.all.moves.flops);
+    printf("\n%s at depth %zu: %" PRIu64 " calls, %" PRIu64 " bytes, %.3f GFLOP\n", st->title, depth, st->t.all.calls,
+           gpu_moves_bytes(&st->t.all.moves), 1e-9 * (double)st->t.all.moves.flops);
     printf("%-20s %-11s %6s %14s %10s %13s %13s %12s%s\n", "row", "part", "calls", "weights", "vectors", "state", "activations", "MFLOP",
            roof->n ? "    us here" : "");
     for (size_t i = 0; i < st->t.n_row; i++)
@@ -92,6 +99,12 @@ static void print_step(const struct step *st, const struct colons *roof, size_t 
         print_line("all", st->t.part[i].part, &st->t.part[i], roof, sum);
     }
     print_line("all", "", &st->t.all, roof, st->total);
+}
+
+static void print_between(const struct between *b)
+{
+    printf("between its lists: %" PRIu64 " copies of state, %" PRIu64 " bytes, %.3f %% of the %" PRIu64 " that the session keeps at this depth; %" PRIu64
+           " bytes of memory asked for\n", b->copies, b->copied, 100 * (double)b->copied / (double)b->state, b->state, b->asked);
 }
 
 /* What the step comes to where a token must at least bring its weights, once, and its state: nothing else, no launches */
@@ -121,6 +134,13 @@ static void print_file(const struct step *decode, const struct colons *roof, con
     putchar('\n');
 }
 
+static void print_pays(const struct step *st)
+{
+    double steps = st[ROUND].total / st[DECODE].total;
+    printf("a round at best: %.3f ms, as long as %.3f decode steps; it pays where more tokens of it count, of %u\n", 1e3 * st[ROUND].total, steps,
+           st[ROUND].n_tok);
+}
+
 static json_t *line_json(const struct tally_line *l, const struct colons *roof, double predicted)
 {
     json_t *j = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "calls", (json_int_t)l->calls, "weights", (json_int_t)l->moves.weights, "vectors",
@@ -143,59 +163,104 @@ static json_t *step_json(const struct step *st, const struct colons *roof)
     return json_pack("{s:I,s:o,s:o}", "rows_of_step", (json_int_t)st->n_tok, "rows", rows, "all", line_json(&st->t.all, roof, st->total));
 }
 
-static void print_json(const model *m, const struct step *st, const struct colons *roof, size_t depth, const struct file_need *n)
+static json_t *between_json(const struct between *b)
 {
-    struct least l = least_of(&st[0], roof, n);
+    return json_pack("{s:I,s:I,s:I,s:I}", "copies", (json_int_t)b->copies, "copied", (json_int_t)b->copied, "state", (json_int_t)b->state, "asked",
+                     (json_int_t)b->asked);
+}
+
+static void print_json(const model *m, const struct step *st, const struct between *b, const struct colons *roof, size_t depth, const struct file_need *n)
+{
+    struct least l = least_of(&st[DECODE], roof, n);
     json_t *j = json_pack("{s:s,s:s,s:I,s:o,s:o,s:I,s:I,s:I,s:I}", "backend", model_backend(m), "device", model_device(m), "depth", (json_int_t)depth, "decode",
-                          step_json(&st[0], roof), "prefill", step_json(&st[1], roof), "file_matrices", (json_int_t)n->matrices, "file_vectors",
+                          step_json(&st[DECODE], roof), "prefill", step_json(&st[PREFILL], roof), "file_matrices", (json_int_t)n->matrices, "file_vectors",
                           (json_int_t)n->vectors, "file_ngram", (json_int_t)n->ngram, "least_bytes", (json_int_t)l.bytes);
     if (roof->n)
         json_object_set_new(j, "least_s", json_real(l.seconds));
+    if (st[ROUND].n_tok) {
+        json_object_set_new(j, "round", step_json(&st[ROUND], roof));
+        json_object_set_new(j, "between", between_json(b));
+    }
     json_dumpf(j, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(j);
 }
 
-static status record(model *m, const struct options *o, size_t depth, struct step *st, struct err *e)
+static void look_between(session *s, const struct tally *t, size_t depth, uint64_t asked, struct between *b)
 {
-    struct session_params p = session_params_of(o, depth + st[1].n_tok);
-    p.n_ubatch = st[1].n_tok;
+    *b = (struct between){ .state = session_state_bytes(s, depth), .asked = session_memory_asked(s) - asked };
+    for (size_t i = 0; i < t->n_row; i++)
+        if (strcmp(t->row[i].row, SESSION_COPY_ROW) == 0) {
+            b->copies += t->row[i].calls;
+            b->copied += t->row[i].moves.state / 2; /* read, and written */
+        }
+}
+
+static status record(model *m, const struct options *o, size_t depth, struct step *st, struct between *b, struct err *e)
+{
+    uint32_t n_guess = st[ROUND].n_tok ? st[ROUND].n_tok - 1 : 0;
+    struct session_params p = session_params_of(o, depth + MAX(st[PREFILL].n_tok, 2 * n_guess + 1));
+    p.n_ubatch = st[PREFILL].n_tok;
+    p.verify = p.head = n_guess > 0;
     session *s;
     TRY(session_open(&s, m, &p, SIZE_MAX, e));
     session_want(s, 1); /* greedy, as an answer is by default */
+    uint64_t asked = session_memory_asked(s);
     status result = OK;
-    for (int i = 0; i < 2 && result == OK; i++) {
-        result = session_record(s, i == 0, depth, st[i].n_tok, add_call, &st[i].t, e);
+    for (int i = 0; i < N_STEP && result == OK; i++) {
+        if (st[i].n_tok == 0)
+            continue;
+        result = i == ROUND ? session_record_round(s, depth, n_guess, add_call, &st[i].t, e)
+                            : session_record(s, i == DECODE, depth, st[i].n_tok, add_call, &st[i].t, e);
         tally_sort(&st[i].t);
         for (size_t k = 0; k < st[i].t.n_row && o->roof.n; k++)
             st[i].total += st[i].predicted[k] = predict(&o->roof, &st[i].t.row[k]);
     }
+    if (n_guess)
+        look_between(s, &st[ROUND].t, depth, asked, b);
+    if (n_guess && session_has_head(s))
+        snprintf(st[ROUND].title, sizeof st[ROUND].title, "round of a step of %u rows and %u guess%s of the draft head", st[ROUND].n_tok, n_guess,
+                 n_guess > 1 ? "es" : "");
     session_close(s);
     return result;
+}
+
+static void set_step(struct step *st, const char *name, uint32_t n_tok)
+{
+    st->n_tok = n_tok;
+    snprintf(st->title, sizeof st->title, "%s of %u row%s", name, n_tok, n_tok > 1 ? "s" : "");
 }
 
 int cmd_ledger(const struct options *o)
 {
     struct err e;
     model *m = NULL;
-    struct step *st = calloc(2, sizeof *st);
+    struct step *st = calloc(N_STEP, sizeof *st);
+    struct between b = { 0 };
     struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .record_only = true };
     size_t depth = o->ledger_depth;
     status s = st ? model_open(&m, o->model_path, &p, &e) : fail(&e, ERR_NOMEM, "ledger");
     if (s == OK) {
-        st[0].name = "decode step", st[0].n_tok = o->n_parallel;
-        st[1].name = "prompt step", st[1].n_tok = o->n_ubatch ? o->n_ubatch : 2048;
-        s = record(m, o, depth, st, &e);
+        set_step(&st[DECODE], "decode step", o->n_parallel);
+        set_step(&st[PREFILL], "prompt step", o->n_ubatch ? o->n_ubatch : 2048);
+        if (o->draft > 0)
+            set_step(&st[ROUND], "verify step", (uint32_t)o->draft + 1);
+        s = record(m, o, depth, st, &b, &e);
     }
     if (s == OK) {
         struct file_need n = file_need(model_gguf(m), model_shape(m));
         if (o->json) {
-            print_json(m, st, &o->roof, depth, &n);
+            print_json(m, st, &b, &o->roof, depth, &n);
         } else {
             printf("%-13s %s\n", model_backend(m), model_device(m));
-            for (int i = 0; i < 2; i++)
-                print_step(&st[i], &o->roof, depth);
-            print_file(&st[0], &o->roof, &n);
+            for (int i = 0; i < N_STEP; i++)
+                if (st[i].n_tok)
+                    print_step(&st[i], &o->roof, depth);
+            if (o->draft > 0)
+                print_between(&b);
+            if (o->draft > 0 && o->roof.n)
+                print_pays(st);
+            print_file(&st[DECODE], &o->roof, &n);
         }
     }
     if (s != OK)

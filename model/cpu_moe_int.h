@@ -33,8 +33,8 @@ static void moe_gate_up_int(const void *args, uint32_t first, uint32_t n, struct
     for (uint32_t e = start[0], ne; e < start[1]; e += ne) {
         ne = MIN((uint32_t)INT_TOKENS, start[1] - e);
         struct int_rows u = { AT(const uint8_t, a->u_rows), row + e };
-        int_products(&work->panel, &b->gate, base, nr, u, ne, panel_data(&b->up, base), work->sum[0]);
-        int_products(&work->panel, &b->up, base, nr, u, ne, gate_panel(a, first + MOE_GRAIN * MAX(1u, scratch->n_threads)), work->sum[1]);
+        int_products(work, &b->gate, base, nr, u, ne, panel_data(&b->up, base), work->sum[0]);
+        int_products(work, &b->up, base, nr, u, ne, gate_panel(a, first + MOE_GRAIN * MAX(1u, scratch->n_threads)), work->sum[1]);
         for (uint32_t t = 0; t < ne; t++) {
             float *gate = work->sum[0][t], *up = work->sum[1][t];
             for (int i = 0; i < PANEL_ROWS; i += VEC)
@@ -51,7 +51,7 @@ static void down_int(struct int_work *work, const struct gpu_mat *w, uint64_t at
     for (uint32_t e = from, ne; e < to; e += ne) {
         ne = MIN((uint32_t)INT_TOKENS, to - e);
         struct int_rows x = { .row = AT(const uint8_t, rows) + e * int_row_bytes(w->n_in) };
-        int_products(&work->panel, w, at, nr, x, ne, next, work->sum[0]);
+        int_products(work, w, at, nr, x, ne, next, work->sum[0]);
         for (uint32_t t = 0; t < ne; t++) {
             float *to_row = y + (size_t)(row ? row[e + t] : e + t) * n_embd, *sum = work->sum[0][t];
             if (nr == PANEL_ROWS)

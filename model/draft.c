@@ -19,6 +19,7 @@ struct draft_block {
 };
 
 struct draft {
+    session *session;
     gpu *gpu;
     struct shape shape;          /* one attention layer */
     struct weights w;
@@ -148,16 +149,17 @@ static status open_memory(draft *d, const struct session_params *p, struct err *
     return gpu_cmd_open(d->gpu, &d->next, STEP_CALLS, d->work, forward_thread_floats(&d->f), e);
 }
 
-status draft_open(draft **out, model *m, const struct session_params *p, struct err *e)
+status draft_open(draft **out, session *s, struct err *e)
 {
     draft *d = calloc(1, sizeof *d);
     if (!d)
         return fail(e, ERR_NOMEM, "draft head");
-    init(d, m, p);
-    status s = open_memory(d, p, e);
-    if (s != OK) {
+    d->session = s;
+    init(d, s->m, &s->p);
+    status st = open_memory(d, &s->p, e);
+    if (st != OK) {
         draft_close(d);
-        return s;
+        return st;
     }
     draft_reset(d);
     *out = d;
@@ -190,7 +192,7 @@ static void record_input(struct gpu_cmd *c, draft *d, gpu_addr first, gpu_addr r
     gpu_cmd_reset(c);
     f->residual = f->residuals[0];
     f->pending = false;
-    c->part = "draft";
+    c->part = DRAFT_PART;
     CALL(c, gpu_kernels, K_embed, n_tok, struct embed_args, .step = f->step_at, .table = gpu_block(c, f->token_embd), .out = d->e, .n_stream = 1);
     CALL(c, model_kernels, K_draft_in, n_tok * S, struct draft_in_args, .e = d->e, .first = first, .rest = rest, .enorm = d->of->enorm,
          .hnorm = d->of->hnorm, .x = d->x, .n_stream = S, .n_embd = D, .eps = d->shape.eps);
@@ -216,6 +218,47 @@ static void record_keys(struct gpu_cmd *c, draft *d, uint32_t n_tok)
 {
     forward_mix_attn(c, &d->f, 0, n_tok, GDN_PREFILL);
     qsa_record_keys(c, &d->block->keys, &d->f.qsa_s, &d->f.qsa, d->f.step_at, d->f.u, n_tok);
+}
+
+/* Lists of guesses, recorded once */
+static struct gpu_cmd *first_list(draft *d)
+{
+    if (!d->first.n)
+        record_guess(&d->first, d, d->carry);
+    return &d->first;
+}
+static struct gpu_cmd *next_list(draft *d)
+{
+    if (!d->next.n)
+        record_guess(&d->next, d, d->f.residuals[0]);
+    return &d->next;
+}
+
+static size_t carry_bytes(const draft *d) { return (size_t)d->shape.n_stream * d->shape.n_embd * sizeof(float); }
+static size_t window_bytes(const draft *d) { return qsa_window_floats(&d->f.qsa) * sizeof(float); }
+
+uint32_t draft_most_calls(void) { return FEED_CALLS + STEP_CALLS; }
+
+status draft_record_feed(draft *d, size_t pos, uint32_t n, const struct session_report *r, struct err *e)
+{
+    for (uint32_t t = 0, k; t < n; t += k) {
+        k = MIN((uint32_t)FEED_ROWS, n - t);
+        record_input(&d->feed, d, d->carry, d->carry, k);
+        record_keys(&d->feed, d, k);
+        TRY(session_report_head(&d->feed, pos + t, k, r, e));
+    }
+    session_report_copy(carry_bytes(d), r);
+    return OK;
+}
+
+status draft_record_guesses(draft *d, size_t pos, uint32_t n, const struct session_report *r, struct err *e)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        TRY(session_report_head(i ? next_list(d) : first_list(d), pos + i, 1, r, e));
+        if (i == 0 || i + 1 == n) /* kept behind the first, put back behind the last of several */
+            session_report_copy(window_bytes(d), r);
+    }
+    return OK;
 }
 
 /* ---- the timeline ---- */
@@ -257,26 +300,28 @@ static void begin(draft *d, const int32_t *ids, uint32_t n, size_t pos)
     forward_gather(&d->f, NULL);
 }
 
+static status run(draft *d, struct gpu_cmd *c, bool decode, struct err *e) { return session_run_head(d->session, c, d->f.step, decode, e); }
+
 /* The whole block over the n pairs of the last record_input, and all their logits */
-static status score(draft *d, uint32_t n, struct err *e)
+static status score(draft *d, uint32_t n, bool decode, struct err *e)
 {
     struct gpu_cmd *c = &d->feed;
     forward_layer(c, &d->f, 0, n, GDN_PREFILL);
     forward_settle(c, &d->f, n);
-    TRY(gpu_submit(d->gpu, c, e));
+    TRY(run(d, c, decode, e));
     for (uint32_t row0 = 0; row0 < n; row0 += d->f.max_logits) {
         uint32_t n_row = MIN(d->f.max_logits, n - row0);
         gpu_cmd_reset(c);
         forward_head(c, &d->f, row0, n_row, GDN_PREFILL);
-        TRY(gpu_submit(d->gpu, c, e));
+        TRY(run(d, c, decode, e));
         TRY(d->on_rows(d->on_rows_ctx, d->n_pair + row0, n_row, AT(const float, d->f.logits), e));
     }
     return OK;
 }
 
-status draft_feed(draft *d, gpu_addr rows, const int32_t *ids, uint32_t n, struct err *e)
+status draft_feed(draft *d, gpu_addr rows, const int32_t *ids, uint32_t n, bool decode, struct err *e)
 {
-    size_t wide = (size_t)d->shape.n_stream * d->shape.n_embd * sizeof(float);
+    size_t wide = carry_bytes(d);
     if (d->first_done && d->first_id != ids[0])
         draft_truncate(d, d->n_pair);
     uint32_t from = d->have_carry && !d->first_done ? 0 : 1; /* the first id has no residual before it, or its pair is there */
@@ -288,15 +333,15 @@ status draft_feed(draft *d, gpu_addr rows, const int32_t *ids, uint32_t n, struc
         begin(d, ids + t, k, d->n_pair);
         record_input(&d->feed, d, t ? rows + (t - 1) * wide : d->carry, rows + t * wide, k);
         if (d->on_rows) {
-            TRY(score(d, k, e));
+            TRY(score(d, k, decode, e));
         } else {
             record_keys(&d->feed, d, k);
-            TRY(gpu_submit(d->gpu, &d->feed, e));
+            TRY(run(d, &d->feed, decode, e));
         }
         d->n_pair += k;
     }
     d->have_carry = true;
-    return gpu_copy(d->gpu, d->carry, rows + (n - 1) * wide, wide, e);
+    return session_copy_state(d->session, d->carry, rows + (n - 1) * wide, wide, decode, e);
 }
 
 /* The two best of the last guess */
@@ -318,22 +363,18 @@ status draft_first(draft *d, int32_t id, struct guess *out, struct err *e)
     if (!d->have_carry)
         return fail(e, ERR_USAGE, "the draft head has seen nothing yet");
     begin(d, &id, 1, d->n_pair);
-    if (!d->first.n)
-        record_guess(&d->first, d, d->carry);
-    TRY(gpu_submit(d->gpu, &d->first, e));
+    TRY(run(d, first_list(d), true, e));
     d->first_id = id;
     d->first_done = true;
     d->n_guess = 0;
-    TRY(gpu_copy(d->gpu, d->kept, d->state.window, qsa_window_floats(&d->f.qsa) * sizeof(float), e));
+    TRY(session_copy_state(d->session, d->kept, d->state.window, window_bytes(d), true, e));
     return take(d, out, e);
 }
 
 status draft_next(draft *d, struct guess *out, struct err *e)
 {
     begin(d, &d->last_guess, 1, d->n_pair + d->n_guess);
-    if (!d->next.n)
-        record_guess(&d->next, d, d->f.residuals[0]);
-    TRY(gpu_submit(d->gpu, &d->next, e));
+    TRY(run(d, next_list(d), true, e));
     return take(d, out, e);
 }
 
@@ -342,5 +383,5 @@ status draft_end(draft *d, struct err *e)
     if (d->n_guess < 2)
         return OK;
     d->n_guess = 0;
-    return gpu_copy(d->gpu, d->state.window, d->kept, qsa_window_floats(&d->f.qsa) * sizeof(float), e);
+    return session_copy_state(d->session, d->state.window, d->kept, window_bytes(d), true, e);
 }

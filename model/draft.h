@@ -11,11 +11,19 @@
 
 typedef struct draft draft;
 
+/* Where recorded calls are reported to, and whether as those of generated ids */
+struct session_report {
+    bool decode;
+    session_call_fn fn;
+    void *ctx;
+};
+
 /* Whether the model has a head that its backend can run. */
 bool draft_exists(const model *m);
 /* Adds its lines to a plan. */
 void draft_plan(const model *m, const struct session_params *p, struct plan *plan);
-status draft_open(draft **out, model *m, const struct session_params *p, struct err *e);
+/* The head of session s, whose clock its calls run under. */
+status draft_open(draft **out, session *s, struct err *e);
 void draft_close(draft *d); /* accepts NULL */
 /* Forgets all pairs, or all but the first n_pair and the residual that waits for its id. */
 void draft_reset(draft *d);
@@ -24,8 +32,9 @@ void draft_truncate(draft *d, size_t n_pair);
 /* The trunk goes on without the head, which misses what follows: the next pair is the next one fed. */
 void draft_skip(draft *d);
 
-/* The trunk has run ids [n], and rows [n, n_stream, n_embd] are their residuals: leaves the keys of the pairs that are complete now. */
-status draft_feed(draft *d, gpu_addr rows, const int32_t *ids, uint32_t n, struct err *e);
+/* The trunk has run ids [n], and rows [n, n_stream, n_embd] are their residuals: leaves the keys of the pairs that are complete now. decode: the ids are
+ * generated ones, for the profile. */
+status draft_feed(draft *d, gpu_addr rows, const int32_t *ids, uint32_t n, bool decode, struct err *e);
 
 /* Whether the last residual is there, so that draft_first may follow. */
 bool draft_waits(const draft *d);
@@ -33,6 +42,12 @@ bool draft_waits(const draft *d);
 status draft_first(draft *d, int32_t id, struct guess *out, struct err *e);
 status draft_next(draft *d, struct guess *out, struct err *e);
 status draft_end(draft *d, struct err *e);
+
+/* Calls of its longest list; and the calls and copies of draft_feed for n pairs, and of n guesses (draft_first, draft_next, draft_end), the first of pair pos,
+ * reported without running them. */
+uint32_t draft_most_calls(void);
+status draft_record_feed(draft *d, size_t pos, uint32_t n, const struct session_report *r, struct err *e);
+status draft_record_guesses(draft *d, size_t pos, uint32_t n, const struct session_report *r, struct err *e);
 
 /* From here on draft_feed runs the whole block and hands the logits of its pairs to fn: position p is that of the residual. NULL ends it. */
 void draft_score(draft *d, session_rows_fn fn, void *ctx);

@@ -89,6 +89,8 @@ struct device_memory {
     uint64_t planned, asked, driver;
 };
 void session_device_memory(const session *s, struct device_memory *out);
+/* Bytes that the device of the session, or the cpu, was asked for. */
+uint64_t session_memory_asked(const session *s);
 
 /* Receives logits [n_rows, n_vocab] f32 of the positions pos .. pos + n_rows - 1. */
 typedef status (*session_rows_fn)(void *ctx, size_t pos, size_t n_rows, const float *logits, struct err *e);
@@ -187,7 +189,7 @@ status session_copy(session *to, const session *from, struct err *e);
 
 /* A call of a step. */
 struct session_call {
-    const char *row, *part; /* kernel row; part of the model: "hc", "gdn", "qsa.index", "qsa.attend", "moe", "head", "embed", "ngram" */
+    const char *row, *part; /* kernel row; part of the model: "hc", "gdn", "qsa.index", "qsa.attend", "moe", "head", "embed", "ngram", "draft" */
     bool decode;            /* of session_decode, else of a prompt */
     struct gpu_moves moves;
     double start, seconds;  /* monotonic, by the device's clock or else the cpu's; 0 when it was not run */
@@ -201,6 +203,11 @@ void session_gathered(const session *s, uint64_t *rows, double *seconds);
  * stand at pos (n up to n_seq), or of session_prefill without head.
  * Positions lie inside the context and n in session_n_ubatch. The timeline stays where it is. */
 status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e);
+/* The same for a round with n_guess guesses (1 .. SESSION_VERIFY_MAX - 1) that all come true: session_verify of n_guess + 1 rows at pos, and where there is a
+ * draft head what it does until the next one: it sees the new rows, and guesses as many times. Copies of state between lists are reported as a call
+ * SESSION_COPY_ROW. The context must hold pos + 2 * n_guess + 1. Needs session_params.verify. */
+#define SESSION_COPY_ROW "(copy)"
+status session_record_round(session *s, size_t pos, uint32_t n_guess, session_call_fn fn, void *ctx, struct err *e);
 
 /* Dump of the wide residual [n_stream, n_embd] of the last row after every layer, for finding the first layer that differs:
  * with a tap set, every step copies n_layer rows there. NULL: none. */

@@ -21,10 +21,20 @@ static struct tally_line *line_of(struct tally_line *list, size_t *n, size_t cap
     return &list[(*n)++];
 }
 
+/* Names are compared once for each pair of pointers to them; where two pairs share a place, whenever they take turns */
+static struct tally_known *known(struct tally *t, const char *row, const char *part)
+{
+    struct tally_known *k = &t->known[(((uintptr_t)row >> 3) ^ ((uintptr_t)part * 31)) % TALLY_KNOWN];
+    if (k->row == row && k->part == part)
+        return k;
+    *k = (struct tally_known){ row, part, line_of(t->row, &t->n_row, TALLY_ROWS, row, part), line_of(t->part, &t->n_part, TALLY_PARTS, NULL, part) };
+    return k;
+}
+
 void tally_add(struct tally *t, const struct session_call *c)
 {
-    const char *part = c->part ? c->part : "other";
-    struct tally_line *to[] = { line_of(t->row, &t->n_row, TALLY_ROWS, c->row, part), line_of(t->part, &t->n_part, TALLY_PARTS, NULL, part), &t->all };
+    const struct tally_known *k = known(t, c->row, c->part ? c->part : "other");
+    struct tally_line *to[] = { k->of_row, k->of_part, &t->all };
     for (size_t i = 0; i < COUNT_OF(to); i++) {
         to[i]->calls++;
         to[i]->seconds += c->seconds;
@@ -45,6 +55,7 @@ void tally_sort(struct tally *t)
 {
     qsort(t->row, t->n_row, sizeof *t->row, longest_first);
     qsort(t->part, t->n_part, sizeof *t->part, longest_first);
+    memset(t->known, 0, sizeof t->known); /* lines have moved */
 }
 
 /* ---- the trace ---- */

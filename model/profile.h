@@ -14,10 +14,14 @@ struct tally_line {
     double seconds;
     struct gpu_moves moves;
 };
-enum { TALLY_ROWS = 256, TALLY_PARTS = 16 };
+enum { TALLY_ROWS = 256, TALLY_PARTS = 16, TALLY_KNOWN = 512 };
 struct tally {
     struct tally_line row[TALLY_ROWS], part[TALLY_PARTS], all;
     size_t n_row, n_part;
+    struct tally_known {
+        const char *row, *part;
+        struct tally_line *of_row, *of_part;
+    } known[TALLY_KNOWN]; /* lines found before, by the addresses of their names */
 };
 void tally_add(struct tally *t, const struct session_call *c);
 /* Rows and parts by the time they took, or by bytes where nothing was timed; the longest first. */

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 _Static_assert(SESSION_BEST_MAX == TOP_MAX, "what a session can be asked for is what the rows can find");
 
@@ -99,7 +98,7 @@ static status open_lists(session *s, const struct session_sizes *z, struct err *
     if (s->p.verify)
         TRY(session_open_verify(s, e));
     if (s->p.head && draft_exists(s->m))
-        TRY(draft_open(&s->draft, s->m, &s->p, e));
+        TRY(draft_open(&s->draft, s, e));
     return session_reset(s, e);
 }
 
@@ -200,6 +199,13 @@ void session_device_memory(const session *s, struct device_memory *out)
     gpu_memory_used(s->m->gpu, &out->asked, &out->driver);
 }
 
+uint64_t session_memory_asked(const session *s)
+{
+    uint64_t asked, driver;
+    gpu_memory_used(s->m->gpu, &asked, &driver);
+    return asked;
+}
+
 status session_reset(session *s, struct err *e)
 {
     for (uint32_t k = 0; k < MAX_NGRAM; k++)
@@ -222,37 +228,6 @@ static status fetch_logits(session *s, uint32_t row0, uint32_t n_row, struct err
     if (!on_device(s->m))
         return OK;
     return gpu_read(s->m->gpu, s->logits + row0 * row, s->f.logits + row0 * row * sizeof(float), n_row * row * sizeof(float), e);
-}
-
-/* step: of all rows, then of each row alone, as far as there are calls for one */
-static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, bool decode, double start, const double *seconds, session_call_fn fn, void *ctx)
-{
-    for (uint32_t i = 0; i < c->n; i++) {
-        const struct gpu_call *call = &c->call[i];
-        const struct gpu_step *at = &step[call->row];
-        struct session_call report = { .row = call->table->row[call->id].id, .part = call->part, .decode = decode, .start = start,
-                                       .moves = gpu_moves_of(c, call, at->pos, at->n_tok), .seconds = seconds ? seconds[i] : 0 };
-        fn(ctx, &report);
-        start += report.seconds;
-    }
-}
-
-/* Runs one list of a step to its end, under the clock when that is wanted */
-status session_run(session *s, struct gpu_cmd *c, bool decode, struct err *e)
-{
-    if (!s->on_call)
-        return gpu_submit(s->m->gpu, c, e);
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    TRY(gpu_profile(s->m->gpu, c, s->call_seconds, e));
-    report_calls(c, s->f.step, decode, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec, s->call_seconds, s->on_call, s->on_call_ctx);
-    return OK;
-}
-
-/* The same, but without waiting for its end where no clock runs; the next list of the session waits for it */
-status session_start(session *s, struct gpu_cmd *c, bool decode, struct err *e)
-{
-    return s->on_call ? session_run(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
 }
 
 /* Head of rows row0 .. of the last step; n_row <= max_logits */
@@ -341,7 +316,7 @@ static status tapped_layers(session *s, struct gpu_cmd *c, uint32_t n, enum gdn_
     return OK;
 }
 
-static void record_prefill(session *s, uint32_t n)
+void session_record_prefill(session *s, uint32_t n)
 {
     uint32_t n_first = forward_first_layers(&s->f);
     struct gpu_cmd *first = &s->prefill[0], *rest = &s->prefill[1];
@@ -355,7 +330,7 @@ static void record_prefill(session *s, uint32_t n)
     s->prefill_rows = n;
 }
 
-static void record_decode(session *s)
+void session_record_decode(session *s)
 {
     uint32_t n_first = forward_first_layers(&s->f);
     struct gpu_cmd *first = &s->decode[0], *rest = &s->decode[1];
@@ -392,7 +367,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
         s->prefill_rows = 0;
     } else {
         if (s->prefill_rows != n)
-            record_prefill(s, n);
+            session_record_prefill(s, n);
         TRY(session_start(s, &s->prefill[0], false, e));
         forward_gather(&s->f, s->past);
         TRY(session_run(s, &s->prefill[1], false, e));
@@ -466,7 +441,7 @@ status session_decode(session *s, int32_t id, struct err *e)
         TRY(session_choose(s, e));
     } else {
         if (!s->decode[1].n) /* recorded once, replayed for every token */
-            record_decode(s);
+            session_record_decode(s);
         TRY(session_start(s, &s->decode[0], true, e));
         forward_gather(&s->f, s->past);
         TRY(session_run(s, &s->decode[1], true, e));
@@ -491,57 +466,3 @@ size_t session_n_past(const session *s) { return s->n_past + s->n_pending; }
 size_t session_n_ctx(const session *s) { return s->p.n_ctx; }
 size_t session_n_ubatch(const session *s) { return s->f.max_tok; }
 void session_tap(session *s, float *layers) { s->tap = layers; }
-
-status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
-{
-    uint32_t most = MAX(MAX(s->prefill[0].cap, s->together.step[0].cap), MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
-    for (uint32_t k = 0; k < session_n_seq(s); k++) {
-        session *at = s->place[k];
-        if (fn && !at->call_seconds && !(at->call_seconds = calloc(most, sizeof *at->call_seconds)))
-            return fail(e, ERR_NOMEM, "profile of %u calls", most);
-        if (fn) {
-            at->f.reader.rows = 0;
-            at->f.reader.seconds = 0;
-        }
-        at->on_call = fn;
-        at->on_call_ctx = ctx;
-    }
-    return OK;
-}
-
-void session_gathered(const session *s, uint64_t *rows, double *seconds)
-{
-    *rows = 0;
-    *seconds = 0;
-    for (uint32_t k = 0; k < session_n_seq(s); k++) {
-        *rows += s->place[k]->f.reader.rows;
-        *seconds += s->place[k]->f.reader.seconds;
-    }
-}
-
-status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e)
-{
-    bool rows = decode && n > 1;
-    struct gpu_cmd *list = rows ? s->together.step : decode ? s->decode : s->prefill;
-    uint32_t most = decode ? session_n_seq(s) : s->f.max_tok;
-    struct gpu_step at[1 + SESSION_SEQ_MAX];
-    if (n == 0 || n > most || pos + (rows ? 1 : n) > s->p.n_ctx)
-        return fail(e, ERR_USAGE, "a step of %u rows at %zu, expected at most %u within a context of %zu", n, pos, most, s->p.n_ctx);
-    if (rows)
-        session_record_rows(s->place, n);
-    else if (decode)
-        record_decode(s);
-    else
-        record_prefill(s, n);
-    for (size_t i = 0; i < 2; i++)
-        if (list[i].err.code != OK) {
-            if (e)
-                *e = list[i].err;
-            return list[i].err.code;
-        }
-    for (size_t i = 0; i < COUNT_OF(at); i++)
-        at[i] = (struct gpu_step){ .n_tok = i ? 1 : n, .pos = (uint32_t)pos };
-    for (size_t i = 0; i < 2; i++)
-        report_calls(&list[i], at, decode, 0, NULL, fn, ctx);
-    return OK;
-}

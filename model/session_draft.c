@@ -14,12 +14,12 @@ status session_feed_head(session *s, struct err *e)
         draft_skip(s->draft);
         return OK;
     }
-    return draft_feed(s->draft, s->f.residuals[0], s->row_ids, s->row + 1, e);
+    return draft_feed(s->draft, s->f.residuals[0], s->row_ids, s->row + 1, true, e);
 }
 
 status session_feed_prompt(session *s, const int32_t *ids, uint32_t n, struct err *e)
 {
-    return s->draft ? draft_feed(s->draft, s->f.residuals[0], ids, n, e) : OK;
+    return s->draft ? draft_feed(s->draft, s->f.residuals[0], ids, n, false, e) : OK;
 }
 
 void session_rest_head(session *s, bool rests) { s->draft_rests = rests; }

@@ -1,4 +1,4 @@
-/* session_impl.h - what session.c, session_plan.c, session_state.c, session_fill.c, session_rows.c and session_verify.c share. */
+/* session_impl.h - what session.c, session_calls.c, session_plan.c, session_state.c, session_fill.c, session_rows.c, session_verify.c and draft.c share. */
 #ifndef HAYATE_MODEL_SESSION_IMPL_H
 #define HAYATE_MODEL_SESSION_IMPL_H
 
@@ -8,6 +8,7 @@
 
 /* Calls of the two short lists, at most */
 enum { HEAD_CALLS = 32, CHOOSE_CALLS = 8 };
+#define DRAFT_PART "draft" /* of the model: all calls of the draft head */
 /* In place 0: the step of rows of several places, as decode; for which places it is recorded. */
 struct session_together {
     struct gpu_cmd step[2];
@@ -83,10 +84,20 @@ void session_place_kv(const struct model *m, const struct session_params *p, str
  * limit is for all that the plan says, free memory for what is still to be taken. */
 status session_check_plan(const struct model *m, const struct session_params *p, size_t mem_limit, struct err *e);
 
-/* Runs one list of a step to its end, under the clock when that is wanted; or only starts it where no clock runs, and the next list of the session waits for it.
- * decode: for the profile. */
+/* session_calls.c: runs one list of a step to its end, under the clock when that is wanted; or only starts it where no clock runs, and the next list of the
+ * session waits for it. decode: for the profile. */
 status session_run(session *s, struct gpu_cmd *c, bool decode, struct err *e);
 status session_start(session *s, struct gpu_cmd *c, bool decode, struct err *e);
+/* The same for a list of the draft head, whose step is its own; and a copy of n bytes of state between two lists, which a profile shows like a call. */
+status session_run_head(session *s, struct gpu_cmd *c, const struct gpu_step *step, bool decode, struct err *e);
+status session_copy_state(session *s, gpu_addr to, gpu_addr from, size_t n, bool decode, struct err *e);
+/* The calls of a list of the draft head, or such a copy, without running it. */
+status session_report_head(const struct gpu_cmd *c, size_t pos, uint32_t n_tok, const struct session_report *r, struct err *e);
+void session_report_copy(size_t n, const struct session_report *r);
+/* Record the step of n rows of a prompt, of one row, and (once for each n) of n rows that may be taken back. */
+void session_record_prefill(session *s, uint32_t n);
+void session_record_decode(session *s);
+void session_record_verify(session *s, uint32_t n);
 /* A list with room for n_calls, for layers of this session. */
 status session_open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e);
 /* ERR_USAGE when the context has no room for n more positions, or an id is none. */

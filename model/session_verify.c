@@ -41,10 +41,12 @@ void session_forget_verify(session *s)
 }
 
 /* Recorded once for each number of rows, then replayed */
-static void record(session *s, uint32_t n)
+void session_record_verify(session *s, uint32_t n)
 {
     uint32_t n_first = forward_first_layers(&s->f);
     struct gpu_cmd *first = &s->verify[n][0], *rest = &s->verify[n][1];
+    if (rest->n)
+        return;
     forward_embed(first, &s->f, n);
     forward_slide(first, &s->f);
     forward_fetch_tables(rest, &s->f, n);
@@ -86,8 +88,7 @@ status session_verify(session *s, const int32_t *ids, uint32_t n, struct err *e)
     TRY(session_feed_head(s, e));
     *s->f.fold = s->n_rows ? s->row + 1 : 0;
     forward_begin(&s->f, ids, n, s->n_past);
-    if (!s->verify[n][1].n)
-        record(s, n);
+    session_record_verify(s, n);
     TRY(session_start(s, &s->verify[n][0], true, e));
     forward_gather(&s->f, s->past);
     TRY(session_run(s, &s->verify[n][1], true, e));

@@ -89,6 +89,35 @@ fi
 run bench -q -m "$dir/model.gguf" -p 16 -n 0 -r 1 -o jsonl
 holds 'warm' '.[0] | (has("cold_ts") | not) and .record.page_cache.start != "cold"'
 
+# a file system in memory keeps its files, and says so
+if [ "$(stat -f -c %T /dev/shm)" = tmpfs ] && cp "$dir/model.gguf" "/dev/shm/bench.$$.gguf"; then
+    run bench -m "/dev/shm/bench.$$.gguf" -p 16 -n 0 -r 1 --cold -o jsonl
+    rm -f "/dev/shm/bench.$$.gguf"
+    ends 'cold in memory' 0 '^hayate: --cold: 100 % of /dev/shm/bench.* is still in the page cache; '
+    holds 'cold in memory' '.[0].record.page_cache.start == "warm"'
+fi
+
+# --- beside a peer: programs that print what they are told ---
+for who in one two none; do
+    printf '#!/bin/sh\ncat %s\n' "$dir/$who.jsonl" >"$dir/$who"
+    chmod +x "$dir/$who"
+done
+printf '{"n_prompt":64,"n_gen":0,"avg_ts":30}\n{"n_gen":8,"n_prompt":0,"n_depth":512,"avg_ts":8,"more":[]}\n' >"$dir/one.jsonl"
+printf '{"n_prompt":64,"n_gen":0,"n_depth":0,"avg_ts":20}\n{"n_gen":8,"n_depth":512,"avg_ts":10}\n' >"$dir/two.jsonl"
+echo '{"error":"none"}' >"$dir/none.jsonl"
+peer() {
+    tests/bench/peer.sh "$@" >"$dir/out" 2>"$dir/err"
+    code=$?
+}
+peer "$dir/model.gguf" "$dir/two -p 64" "$dir/one -p 64" 2
+ends 'peer' 0 '^pp64 @ d0: hayate 30, peer 20, ratio 1.5 \(1.5 to 1.5, 2 rounds\)$' '^tg8 @ d512: hayate 8, peer 10, ratio 0.8 \(0.8 to 0.8, 2 rounds\)$'
+peer "$dir/model.gguf" "$dir/none" "$dir/one" 1
+ends 'peer without results' 1 '^peer.sh: .*/none: found no test with avg_ts in what it prints$'
+peer "$dir/model.gguf" false "$dir/one" 1
+ends 'peer that fails' 1 '^peer.sh: false: '
+peer "$dir/model.gguf" "$dir/one" "$hayate bench -q -p 64 -n 0" 1
+ends 'peer of this program' 0 '^pp64 @ d0: hayate [0-9.]+, peer 30, ratio [0-9.]+ ' '^tg8 @ d512: hayate -, peer 8, ratio - \('
+
 # --- a record again ---
 jq '[.[] | .stddev_ts = .avg_ts * 100]' "$dir/record.json" >"$dir/wide.json"
 run bench -q --check "$dir/wide.json"
@@ -115,6 +144,21 @@ holds 'ledger adds up' '.[0] | all(.decode, .prefill; (.all.weights == ([.rows[]
 holds 'ledger and the file' '.[0] | .decode.all.weights == .file_matrices and .least_bytes == .file_matrices + .file_vectors + .decode.all.state'
 run bench -q --backend cpu -p 0 -n 1 -d 40 -r 1 --profile --trace "$dir/trace.json"
 ends 'profile' 0 "^decode steps: $calls calls" '^all +qsa.attend ' '^outside of calls +host ' '^n-gram rows +host +16 ' '^profile: [0-9]+ looks at the clock, [0-9.]+ % of'
+# a round with guesses (its calls and bytes against a profile: unit_ledger): the head is there, nothing is asked for, and copies are few
+run info -q --ledger --backend cpu --json -d 40 -ub 64 --draft 3
+holds 'ledger of a round' '.[0] | .round.rows_of_step == 4 and .round.all.calls == ([.round.rows[].calls] | add) and .round.all.state == ([.round.rows[].state] | add) and
+    ([.round.rows[] | select(.row == "gdn_verify").calls] == [6]) and ([.round.rows[] | select(.part == "draft" and .row == "top").calls] | add) == 3'
+holds 'decode beside a round' ".[0].decode.all.calls == $calls"
+run info -q --ledger --backend cpu --json -d 400 -ub 64 --draft 3
+holds 'copies of a round' '.[0] | .between.copies == 3 and .between.copied > 0 and .between.copied * 100 <= .between.state and .between.asked == 0 and
+    .between.copied * 2 == ([.round.rows[] | select(.row == "(copy)").state] | add)'
+run info -q --ledger --backend cpu -d 40 -ub 64 --draft 1 --roof 30e9:2e11
+ends 'ledger of a round, text' 0 '^round of a step of 2 rows and 1 guess of the draft head at depth 40: ' '^between its lists: 2 copies of state, ' '^a round at best: .* decode steps; .* of 2$'
+run info -q --ledger --draft 3
+ends 'ledger of a round on a device' 0 '^verify step of 4 rows at depth 0: ' '^between its lists: 0 copies of state, '
+run bench -q --backend cpu -p 0 -n 16 -d 40 -r 1 --draft 2 --profile
+ends 'profile of guesses' 0 '^\(copy\) +draft ' '^gdn_verify ' '^all +draft '
+run bench -q --backend cpu -p 0 -n 1 -d 40 -r 1 --profile --trace "$dir/trace.json"
 # rows and their calls, in the profile and in the ledger
 checks=$((checks + 1))
 awk '/^decode steps/ { on = 1; next } on && $1 != "row" && $1 != "all" && $1 != "outside" && NF == 8 { print $1, $2, $3 }' "$dir/err" | sort >"$dir/profiled"

@@ -1,5 +1,5 @@
 /* unit_ledger.c - the bytes and calls of a step: against a sum of its own over the tensor directory, against what a session really runs, and against
- * numbers worked out by hand. */
+ * numbers worked out by hand. The linker brings every allocation of the program here (--wrap), so that those of a round can be counted. */
 #include "gpu/gpu.h"
 #include "gpu/gpu_kernels.h"
 #include "model/model.h"
@@ -40,6 +40,22 @@ static bool same(const struct calls *a, const struct calls *b)
 }
 
 static struct calls recorded, ran;
+
+/* ---- allocations of the program ---- */
+
+static size_t n_allocated;
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__real_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset);
+void *__wrap_malloc(size_t n) { return n_allocated++, __real_malloc(n); }
+void *__wrap_calloc(size_t n, size_t size) { return n_allocated++, __real_calloc(n, size); }
+void *__wrap_realloc(void *p, size_t n) { return n_allocated++, __real_realloc(p, n); }
+void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset) { return n_allocated++, __real_mmap(at, n, prot, flags, fd, offset); }
 
 static void record(session *s, bool decode, size_t pos, uint32_t n)
 {
@@ -141,6 +157,134 @@ static void check_runs(session *s, session *rec, uint32_t n)
     MUST(session_decode(s, 5, &e));
     CHECK(ran.n == before);
     CHECK(session_n_past(s) == n + 2);
+}
+
+/* ---- rounds with guesses ---- */
+
+static session *open_guessing(model *m, size_t n_ctx)
+{
+    session *s;
+    MUST(session_open(&s, m, &(struct session_params){ .n_ctx = n_ctx, .n_ubatch = 128, .verify = true, .head = true }, SIZE_MAX, &e));
+    session_want(s, 1);
+    return s;
+}
+
+/* n_guess guesses of the head where there is one, and a step of n_guess + 1 rows that all come true */
+static void run_round(session *s, uint32_t n_guess)
+{
+    int32_t ids[SESSION_VERIFY_MAX] = { 9, 8, 7, 6, 5, 4, 3, 2 };
+    struct guess g;
+    for (uint32_t i = 0; session_has_head(s) && i < n_guess; i++)
+        MUST(session_guess(s, ids[0], i, &g, &e));
+    if (session_has_head(s))
+        MUST(session_guess_end(s, &e));
+    MUST(session_verify(s, ids, n_guess + 1, &e));
+    for (uint32_t i = 1; i <= n_guess; i++)
+        CHECK(session_follow(s, ids[i]));
+}
+
+/* Calls that are the same in both, in the order of `recorded`, whose step comes before the head's guesses */
+static bool same_round(const struct calls *guesses, const struct calls *step)
+{
+    static struct calls all;
+    all = *step;
+    for (size_t i = 0; i < guesses->n && all.n < MOST; i++)
+        all.c[all.n++] = guesses->c[i];
+    return same(&all, &recorded);
+}
+
+/* The third of three rounds and what the head does behind it: run under the clock, and recorded by itself in rec */
+static void check_round(session *s, session *rec, uint32_t n_guess)
+{
+    static struct calls step, guesses;
+    int32_t ids[100];
+    for (int i = 0; i < 100; i++)
+        ids[i] = 5 * i + 2;
+    MUST(session_reset(s, &e));
+    MUST(session_prefill(s, ids, 100, NULL, NULL, &e));
+    MUST(session_flush(s, NULL, NULL, &e));
+    run_round(s, n_guess); /* records its lists */
+    run_round(s, n_guess);
+    size_t pos = session_n_past(s), allocated = n_allocated;
+    run_round(s, n_guess);
+    CHECK(n_allocated == allocated); /* nothing in a round */
+    pos = session_n_past(s);
+    memset(&ran, 0, sizeof ran);
+    MUST(session_profile(s, keep, &ran, &e));
+    run_round(s, n_guess);
+    size_t n_head = 0;
+    while (n_head < ran.n && strcmp(ran.c[n_head].part, "draft") == 0)
+        n_head++;
+    CHECK((n_head > 0) == session_has_head(s));
+    memset(&step, 0, sizeof step);
+    memset(&guesses, 0, sizeof guesses);
+    for (size_t i = n_head; i < ran.n; i++)
+        keep(&step, &ran.c[i]);
+    memset(&ran, 0, sizeof ran);
+    run_round(s, n_guess); /* of this one what comes before the step */
+    MUST(session_profile(s, NULL, NULL, &e));
+    for (size_t i = 0; i < ran.n && strcmp(ran.c[i].part, "draft") == 0; i++) {
+        CHECK(ran.c[i].decode && ran.c[i].seconds >= 0);
+        keep(&guesses, &ran.c[i]);
+    }
+    memset(&recorded, 0, sizeof recorded);
+    MUST(session_record_round(rec, pos, n_guess, keep, &recorded, &e));
+    CHECK(same_round(&guesses, &step));
+    uint64_t copied = 0;
+    size_t n_copy = 0;
+    for (size_t i = 0; i < recorded.n; i++)
+        if (strcmp(recorded.c[i].row, SESSION_COPY_ROW) == 0)
+            copied += recorded.c[i].moves.state / 2, n_copy++;
+    CHECK(n_copy == (session_has_head(s) ? n_guess > 1 ? 3u : 2u : 0u));
+    CHECK(100 * copied <= session_state_bytes(rec, pos)); /* one per cent */
+}
+
+static void check_rounds(model *m)
+{
+    session *s = open_guessing(m, 256), *rec = open_guessing(m, 256), *plain = open_session(m, 256);
+    for (uint32_t n = 1; n < SESSION_VERIFY_MAX; n += 2)
+        check_round(s, rec, n);
+    /* a prompt shows its rows to the head, 64 pairs at a time; the first id has none before it */
+    for (int at = 0; at < 2; at++) {
+        static struct calls without;
+        record(plain, false, at ? 64 : 0, 128);
+        without = recorded;
+        record(rec, false, at ? 64 : 0, 128);
+        size_t n_more = recorded.n - without.n;
+        CHECK((n_more > 0) == session_has_head(rec));
+        recorded.n = without.n;
+        CHECK(same(&without, &recorded));
+    }
+    CHECK(session_record_round(plain, 0, 1, keep, &recorded, &e) == ERR_USAGE);
+    CHECK(session_record_round(rec, 0, 0, keep, &recorded, &e) == ERR_USAGE);
+    CHECK(session_record_round(rec, 0, SESSION_VERIFY_MAX, keep, &recorded, &e) == ERR_USAGE);
+    CHECK(session_record_round(rec, 254, 1, keep, &recorded, &e) == ERR_USAGE && strstr(e.msg, "256"));
+    session_close(s);
+    session_close(rec);
+    session_close(plain);
+}
+
+/* What a prompt shows to the head under the clock, and recorded */
+static void check_prompt_with_head(model *m)
+{
+    int32_t ids[100];
+    for (int i = 0; i < 100; i++)
+        ids[i] = 5 * i + 2;
+    session *s = open_guessing(m, 256), *rec = open_guessing(m, 256);
+    memset(&ran, 0, sizeof ran);
+    MUST(session_profile(s, keep, &ran, &e));
+    MUST(session_prefill(s, ids, 64, NULL, NULL, &e));
+    record(rec, false, 0, 64);
+    CHECK(same(&ran, &recorded) && strcmp(ran.c[ran.n - 1].row, SESSION_COPY_ROW) == 0 && !ran.c[ran.n - 1].decode);
+    memset(&ran, 0, sizeof ran);
+    MUST(session_prefill(s, ids + 64, 36, NULL, NULL, &e));
+    MUST(session_flush(s, NULL, NULL, &e));
+    record(rec, false, 64, 36);
+    CHECK(ran.n > recorded.n);
+    ran.n = recorded.n; /* the head of the trunk follows */
+    CHECK(same(&ran, &recorded));
+    session_close(s);
+    session_close(rec);
 }
 
 /* Calls of the choice among the logits: none when all are wanted, two for the best, else one per level. A prompt's end makes them too. */
@@ -332,6 +476,11 @@ static void check_device(void)
     check_choice(s, rec, 1, 2);
     session_close(s);
     session_close(rec);
+    s = open_guessing(real, 256);
+    rec = open_guessing(like, 256);
+    check_round(s, rec, 1);
+    session_close(s);
+    session_close(rec);
     model_close(real);
     model_close(like);
 }
@@ -355,6 +504,8 @@ int main(void)
     check_refusals(s);
     session_close(s);
     session_close(rec);
+    check_rounds(m);
+    check_prompt_with_head(m);
     model_close(m);
 
     model *imagined = open_model("tests/models/tiny-man.gguf", BACKEND_AUTO, true);

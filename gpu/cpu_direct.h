@@ -1,0 +1,262 @@
+/* cpu_direct.h - products of weights with one integer row (int_rows.h), the weights read row after row; AVX-512 with VNNI only.
+ *
+ * With one token a product is over when its weights have come, so they are read in the order of their addresses, which a core foresees; panels (cpu_panel.h)
+ * read sixteen rows at once and write down what they unpack. Here 64 columns of one row fill a register as bytes, and the sums over the groups of a row
+ * end up side by side. They wait, with their scales, for those of a few more rows, and are then added in the order of tile() in cpu_tile.h, with the same
+ * operations: an integer sum is exact whoever makes it, so a row has the bits that it has among many.
+ *
+ * For blocks of 32 columns. Those of 256 are as fast in panels: their scales cost more here than reading in order gains. */
+#ifndef HAYATE_GPU_CPU_DIRECT_H
+#define HAYATE_GPU_CPU_DIRECT_H
+
+#include "gpu/cpu_panel_rows.h"
+#include "gpu/int_rows.h"
+
+enum { DIRECT_ROWS = 8, DIRECT_COLUMNS = 8192 }; /* at most */
+
+/* A row of x, and what a few rows of weights make with it; a group has 32 columns */
+struct direct {
+    uint8_t x[DIRECT_COLUMNS / 64][2][64]; /* high bytes of 64 columns, and low ones */
+    float x_bias[DIRECT_COLUMNS / 32];     /* scale * bias32: what minima meet */
+    /* [row][group], rows padded to 16 groups: integer sums; scales of weights and x, multiplied; minima, divided by 128 */
+    float value[DIRECT_ROWS * DIRECT_COLUMNS / 32], scale[DIRECT_ROWS * DIRECT_COLUMNS / 32], min[DIRECT_ROWS * DIRECT_COLUMNS / 32];
+};
+/* Where a row of weights leaves its groups */
+struct direct_row {
+    float *value, *scale, *min;
+};
+/* Row of n values as it is kept */
+struct direct_x {
+    const float *scale;
+    const int32_t *bias32;
+};
+static inline struct direct_x direct_x(const uint8_t *row, uint32_t n)
+{
+    return (struct direct_x){ (const float *)(const void *)row, (const int32_t *)(const void *)(row + int_row_bias(n)) + n / 16 };
+}
+
+/* n a multiple of 64 */
+static void direct_begin(struct direct *d, const uint8_t *row, uint32_t n)
+{
+    const lanes even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0), odd = _mm512_add_epi32(even, all(1));
+    const uint8_t *v = row + int_row_values(n);
+    struct direct_x x = direct_x(row, n);
+    for (uint32_t u = 0; u < n / 64; u++, v += 128) {
+        lanes a = _mm512_loadu_si512(v), b = _mm512_loadu_si512(v + 64);
+        _mm512_storeu_si512(d->x[u][0], _mm512_permutex2var_epi32(a, even, b));
+        _mm512_storeu_si512(d->x[u][1], _mm512_permutex2var_epi32(a, odd, b));
+    }
+    for (uint32_t g = 0; g < n / 32; g++)
+        d->x_bias[g] = x.scale[g] * (float)x.bias32[g];
+}
+
+/* ---- 64 columns of a row: unit_<type>(b, u), columns 64 u .. of the row that begins at b, as bytes q + add ---- */
+
+static inline lanes two_of_32(const uint8_t *a, const uint8_t *b)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)a)), _mm256_loadu_si256((const __m256i *)(const void *)b), 1);
+}
+/* 16 bytes at a and 16 at b: low nibbles, high ones, of each */
+static inline lanes nibbles_of_16(const uint8_t *a, const uint8_t *b)
+{
+    lanes z = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)a));
+    z = _mm512_mask_broadcast_i32x4(z, 0xff00, _mm_loadu_si128((const __m128i *)(const void *)b));
+    return both(_mm512_srlv_epi64(z, _mm512_set_epi64(4, 4, 0, 0, 4, 4, 0, 0)), bytes(15));
+}
+static inline uint64_t two_words(const uint8_t *low, const uint8_t *high) { return q_u32(low) | (uint64_t)q_u32(high) << 32; }
+
+static inline lanes unit_q8_0(const uint8_t *b, uint32_t u)
+{
+    b += 68 * (size_t)u;
+    return _mm512_xor_si512(two_of_32(b + 2, b + 36), bytes(-128));
+}
+static inline lanes unit_q4_0(const uint8_t *b, uint32_t u) { return nibbles_of_16(b + 36 * (size_t)u + 2, b + 36 * (size_t)u + 20); }
+static inline lanes unit_iq4_nl(const uint8_t *b, uint32_t u)
+{
+    lanes table = _mm512_xor_si512(table16(kvalues_iq4nl), bytes(-128));
+    return _mm512_shuffle_epi8(table, nibbles_of_16(b + 36 * (size_t)u + 2, b + 36 * (size_t)u + 20));
+}
+static inline lanes unit_q5_0(const uint8_t *b, uint32_t u)
+{
+    b += 44 * (size_t)u;
+    lanes q = nibbles_of_16(b + 6, b + 28);
+    return _mm512_mask_add_epi8(q, two_words(b + 2, b + 24), q, bytes(16));
+}
+static inline lanes unit_q5_1(const uint8_t *b, uint32_t u)
+{
+    b += 48 * (size_t)u;
+    lanes q = nibbles_of_16(b + 8, b + 32);
+    return _mm512_mask_add_epi8(q, two_words(b + 4, b + 28), q, bytes(16));
+}
+
+/* ---- scales of the 16 groups from g on, n of which are there: scales_<type>(b, g, n, min) ---- */
+
+/* The two bytes at stride, .., for up to 16 blocks */
+static inline __m512 half_fields(const uint8_t *b, size_t stride, uint32_t n)
+{
+    if (n >= 16)
+        return half_field(b, stride);
+    uint16_t h[16] = { 0 };
+    for (uint32_t i = 0; i < n; i++)
+        h[i] = q_u16(b + i * stride);
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)h));
+}
+
+#define SCALES_OF_32(fn, bytes)                                                                            \
+    static inline __m512 scales_##fn(const uint8_t *b, uint32_t g, uint32_t n, __m512 *min)                \
+    {                                                                                                      \
+        (void)min;                                                                                         \
+        return half_fields(b + g * (size_t)(bytes), bytes, n);                                             \
+    }
+SCALES_OF_32(q8_0, 34)
+SCALES_OF_32(q4_0, 18)
+SCALES_OF_32(iq4_nl, 18)
+SCALES_OF_32(q5_0, 22)
+#undef SCALES_OF_32
+static inline __m512 scales_q5_1(const uint8_t *b, uint32_t g, uint32_t n, __m512 *min)
+{
+    b += g * (size_t)24;
+    *min = _mm512_sub_ps(_mm512_set1_ps(-0.0f), half_fields(b + 2, 24, n));
+    return half_fields(b, 24, n);
+}
+
+/* ---- a row ---- */
+
+/* 256 * (q . high bytes) + q . low bytes of 64 columns, four columns a lane */
+static inline lanes unit_dot(lanes q, const uint8_t x[2][64])
+{
+    const lanes zero = _mm512_setzero_si512();
+    return _mm512_dpbusd_epi32(up(_mm512_dpbusd_epi32(zero, q, _mm512_loadu_si512(x[0])), 8), q, _mm512_loadu_si512(x[1]));
+}
+/* Four registers to one: each sum of four lanes of the same 128 bits of a[i] to lane i of these */
+static inline lanes fold_lanes(const lanes a[4])
+{
+    lanes ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a[0], a[1]), _mm512_unpackhi_epi32(a[0], a[1]));
+    lanes cd = _mm512_add_epi32(_mm512_unpacklo_epi32(a[2], a[3]), _mm512_unpackhi_epi32(a[2], a[3]));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+/* The sums of the 16 groups of eight units */
+static inline lanes fold_groups(const lanes unit[8])
+{
+    lanes a = fold_lanes(unit), b = fold_lanes(unit + 4); /* group 2 i of four units: 128 bits 0 and 1, 2 i + 1: 2 and 3 */
+    lanes sum = _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
+    return _mm512_permutexvar_epi32(_mm512_set_epi32(15, 11, 14, 10, 13, 9, 12, 8, 7, 3, 6, 2, 5, 1, 4, 0), sum);
+}
+
+/* type, minima, what its bytes have added (q + add) as a power of two (none: 8), and of how many rows the groups wait: what a few rows leave behind must
+ * still be in the nearest cache when it is read, but four rows make one chain, whose operations wait for each other */
+#define DIRECT_TYPES(X)                                                                                      \
+    X(Q8_0, q8_0, false, 7, 4) X(Q4_0, q4_0, false, 3, 8) X(Q5_0, q5_0, false, 4, 8) X(Q5_1, q5_1, true, 8, 8) \
+    X(IQ4_NL, iq4_nl, false, 7, 8)
+
+/* direct_units: up to eight units from u on, whose groups go to out. bias32 is -128 times the sum of x over a group. */
+#define DIRECT(ID, fn, has_min, log_add, n_row)                                                                                          \
+    static inline __attribute__((always_inline)) void direct_units_##fn(const uint8_t *b, const struct direct *d, struct direct_x x, uint32_t u, \
+                                                                        const uint32_t n_unit, struct direct_row out)                     \
+    {                                                                                                                                    \
+        lanes part[8];                                                                                                                   \
+        for (uint32_t i = 0; i < 8; i++)                                                                                                 \
+            part[i] = i < n_unit ? unit_dot(unit_##fn(b, u + i), d->x[u + i]) : _mm512_setzero_si512();                                  \
+        lanes sum = fold_groups(part);                                                                                                   \
+        if ((log_add) < 8)                                                                                                               \
+            sum = _mm512_add_epi32(sum, _mm512_srai_epi32(_mm512_loadu_si512(x.bias32 + 2 * u), 7 - (log_add) % 8));                     \
+        __m512 min = _mm512_setzero_ps(), scale = scales_##fn(b, 2 * u, 2 * n_unit, &min);                                               \
+        _mm512_storeu_ps(out.value + 2 * u, _mm512_cvtepi32_ps(sum));                                                                    \
+        _mm512_storeu_ps(out.scale + 2 * u, _mm512_mul_ps(scale, _mm512_loadu_ps(x.scale + 2 * u)));                                     \
+        if (has_min)                                                                                                                     \
+            _mm512_storeu_ps(out.min + 2 * u, _mm512_mul_ps(min, _mm512_set1_ps(1.0f / 128)));                                           \
+    }                                                                                                                                    \
+    static void direct_rows_##fn(struct direct *d, struct direct_x x, const uint8_t *b, size_t pitch, uint32_t n)                        \
+    {                                                                                                                                    \
+        size_t groups = size_up(n / 32, 16);                                                                                             \
+        for (uint32_t r = 0; r < (n_row); r++, b += pitch) {                                                                             \
+            struct direct_row out = { d->value + r * groups, d->scale + r * groups, d->min + r * groups };                               \
+            uint32_t u = 0;                                                                                                              \
+            for (; u + 8 <= n / 64; u += 8)                                                                                              \
+                direct_units_##fn(b, d, x, u, 8, out);                                                                                   \
+            if (u < n / 64)                                                                                                              \
+                direct_units_##fn(b, d, x, u, n / 64 - u, out);                                                                          \
+        }                                                                                                                                \
+    }
+DIRECT_TYPES(DIRECT)
+#undef DIRECT
+
+/* 16 floats of each of four rows, `pitch` floats apart: number 4 i + j of the rows is 128 bits i of out[j] */
+static inline void turn(__m512 out[4], const float *from, size_t pitch)
+{
+    __m512 a = _mm512_loadu_ps(from), b = _mm512_loadu_ps(from + pitch), c = _mm512_loadu_ps(from + 2 * pitch), d = _mm512_loadu_ps(from + 3 * pitch);
+    __m512d ab0 = _mm512_castps_pd(_mm512_unpacklo_ps(a, b)), ab1 = _mm512_castps_pd(_mm512_unpackhi_ps(a, b));
+    __m512d cd0 = _mm512_castps_pd(_mm512_unpacklo_ps(c, d)), cd1 = _mm512_castps_pd(_mm512_unpackhi_ps(c, d));
+    out[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(ab0, cd0));
+    out[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(ab0, cd0));
+    out[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(ab1, cd1));
+    out[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(ab1, cd1));
+}
+
+/* The chains of n_row rows, n groups of the 16 from g on; see above. Four rows make one chain, whose operations wait for each other. */
+static inline __attribute__((always_inline)) void direct_chain(__m128 acc[DIRECT_ROWS / 4], const struct direct *d, size_t pitch, uint32_t g, uint32_t n, const uint32_t n_row,
+                                                               const bool has_min)
+{
+    __m512 value[DIRECT_ROWS / 4][4], scale[DIRECT_ROWS / 4][4], min[DIRECT_ROWS / 4][4];
+    for (uint32_t k = 0; k < n_row / 4; k++) {
+        turn(value[k], d->value + 4 * k * pitch + g, pitch);
+        turn(scale[k], d->scale + 4 * k * pitch + g, pitch);
+        if (has_min)
+            turn(min[k], d->min + 4 * k * pitch + g, pitch);
+    }
+#define QUARTER(x, i) _mm512_extractf32x4_ps(x[k][(i) % 4], (i) / 4)
+#define STEP(i)                                                                                                                        \
+    for (uint32_t k = 0; k < n_row / 4 && (i) < n; k++) {                                                                              \
+        acc[k] = _mm_fmadd_ps(QUARTER(scale, i), QUARTER(value, i), acc[k]);                                                           \
+        if (has_min)                                                                                                                   \
+            acc[k] = _mm_fmadd_ps(QUARTER(min, i), _mm_set1_ps(d->x_bias[g + (i)]), acc[k]);                                           \
+    }
+    STEP(0) STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7) STEP(8) STEP(9) STEP(10) STEP(11) STEP(12) STEP(13) STEP(14) STEP(15)
+#undef STEP
+#undef QUARTER
+}
+static inline __attribute__((always_inline)) void direct_add(const struct direct *d, uint32_t groups, const uint32_t n_row, const bool has_min, float *sum)
+{
+    size_t pitch = size_up(groups, 16);
+    __m128 acc[DIRECT_ROWS / 4];
+    uint32_t g = 0;
+    for (uint32_t k = 0; k < n_row / 4; k++)
+        acc[k] = _mm_setzero_ps();
+    for (; g + 16 <= groups; g += 16)
+        direct_chain(acc, d, pitch, g, 16, n_row, has_min);
+    if (g < groups)
+        direct_chain(acc, d, pitch, g, groups - g, n_row, has_min);
+    for (uint32_t k = 0; k < n_row / 4; k++)
+        _mm_storeu_ps(sum + 4 * k, acc[k]);
+}
+
+/* Whether a matrix of this type and width is for direct_products */
+static inline bool direct_takes(uint32_t type, uint32_t n)
+{
+    switch (type) {
+#define DIRECT(ID, fn, has_min, log_add, n_row) case QUANT_##ID:
+        DIRECT_TYPES(DIRECT)
+#undef DIRECT
+        return n % 64 == 0 && n <= DIRECT_COLUMNS;
+    }
+    return false;
+}
+
+/* sum[i] = row i of 32 at data, pitch bytes apart . x, of n values */
+static void direct_products(struct direct *d, uint32_t type, const uint8_t *data, size_t pitch, const uint8_t *x, uint32_t n, float *sum)
+{
+    direct_begin(d, x, n);
+    switch (type) {
+#define DIRECT(ID, fn, has_min, log_add, n_row)                                           \
+    case QUANT_##ID:                                                                      \
+        for (uint32_t r = 0; r < 32; r += (n_row)) {                                      \
+            direct_rows_##fn(d, direct_x(x, n), data + r * pitch, pitch, n);       \
+            direct_add(d, n / 32, n_row, has_min, sum + r);                               \
+        }                                                                                 \
+        break;
+        DIRECT_TYPES(DIRECT)
+#undef DIRECT
+    }
+}
+
+#endif

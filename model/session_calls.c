@@ -1,0 +1,175 @@
+/* session_calls.c - the calls of a session as they are run, under the clock when that is wanted, or only recorded: see model.h. */
+#include "model/session_impl.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* How calls of a list are reported */
+struct reporting {
+    const char *part;      /* instead of what each call says; NULL: that */
+    bool decode;
+    double start;          /* of the first one */
+    const double *seconds; /* of each; NULL: not run */
+    session_call_fn fn;
+    void *ctx;
+};
+
+/* step: of all rows, then of each row alone, as far as there are calls for one */
+static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, const struct reporting *r)
+{
+    double start = r->start;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct gpu_call *call = &c->call[i];
+        const struct gpu_step *at = &step[call->row];
+        struct session_call report = { .row = call->table->row[call->id].id, .part = r->part ? r->part : call->part, .decode = r->decode, .start = start,
+                                       .moves = gpu_moves_of(c, call, at->pos, at->n_tok), .seconds = r->seconds ? r->seconds[i] : 0 };
+        r->fn(r->ctx, &report);
+        start += report.seconds;
+    }
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static status run(session *s, struct gpu_cmd *c, const struct gpu_step *step, const char *part, bool decode, struct err *e)
+{
+    if (!s->on_call)
+        return gpu_submit(s->m->gpu, c, e);
+    double start = now();
+    TRY(gpu_profile(s->m->gpu, c, s->call_seconds, e));
+    report_calls(c, step, &(struct reporting){ part, decode, start, s->call_seconds, s->on_call, s->on_call_ctx });
+    return OK;
+}
+
+status session_run(session *s, struct gpu_cmd *c, bool decode, struct err *e) { return run(s, c, s->f.step, NULL, decode, e); }
+
+status session_start(session *s, struct gpu_cmd *c, bool decode, struct err *e)
+{
+    return s->on_call ? session_run(s, c, decode, e) : gpu_start(s->m->gpu, c, e);
+}
+
+status session_run_head(session *s, struct gpu_cmd *c, const struct gpu_step *step, bool decode, struct err *e)
+{
+    return run(s, c, step, DRAFT_PART, decode, e);
+}
+
+static struct session_call copy_call(size_t n, bool decode)
+{
+    return (struct session_call){ .row = SESSION_COPY_ROW, .part = DRAFT_PART, .decode = decode, .moves.state = 2 * (uint64_t)n };
+}
+
+status session_copy_state(session *s, gpu_addr to, gpu_addr from, size_t n, bool decode, struct err *e)
+{
+    if (!s->on_call)
+        return gpu_copy(s->m->gpu, to, from, n, e);
+    struct session_call report = copy_call(n, decode);
+    report.start = now();
+    TRY(gpu_copy(s->m->gpu, to, from, n, e));
+    report.seconds = now() - report.start;
+    s->on_call(s->on_call_ctx, &report);
+    return OK;
+}
+
+status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
+{
+    uint32_t most = MAX(MAX(s->prefill[0].cap, s->together.step[0].cap), MAX((uint32_t)HEAD_CALLS, (uint32_t)CHOOSE_CALLS));
+    most = MAX(MAX(most, s->fold.cap), MAX(s->verify[DECODE_ROWS][0].cap, s->draft ? draft_most_calls() : 0));
+    for (uint32_t k = 0; k < session_n_seq(s); k++) {
+        session *at = s->place[k];
+        if (fn && !at->call_seconds && !(at->call_seconds = calloc(most, sizeof *at->call_seconds)))
+            return fail(e, ERR_NOMEM, "profile of %u calls", most);
+        if (fn) {
+            at->f.reader.rows = 0;
+            at->f.reader.seconds = 0;
+        }
+        at->on_call = fn;
+        at->on_call_ctx = ctx;
+    }
+    return OK;
+}
+
+void session_gathered(const session *s, uint64_t *rows, double *seconds)
+{
+    *rows = 0;
+    *seconds = 0;
+    for (uint32_t k = 0; k < session_n_seq(s); k++) {
+        *rows += s->place[k]->f.reader.rows;
+        *seconds += s->place[k]->f.reader.seconds;
+    }
+}
+
+/* ---- recorded, and not run ---- */
+
+static status report_list(const struct gpu_cmd *c, const struct gpu_step *step, const char *part, const struct session_report *r, struct err *e)
+{
+    if (c->err.code != OK) {
+        if (e)
+            *e = c->err;
+        return c->err.code;
+    }
+    report_calls(c, step, &(struct reporting){ .part = part, .decode = r->decode, .fn = r->fn, .ctx = r->ctx });
+    return OK;
+}
+
+status session_report_head(const struct gpu_cmd *c, size_t pos, uint32_t n_tok, const struct session_report *r, struct err *e)
+{
+    return report_list(c, &(struct gpu_step){ .n_tok = n_tok, .pos = (uint32_t)pos }, DRAFT_PART, r, e);
+}
+
+void session_report_copy(size_t n, const struct session_report *r)
+{
+    struct session_call report = copy_call(n, r->decode);
+    r->fn(r->ctx, &report);
+}
+
+/* The two lists of a step of n rows at pos */
+static status report_step(const struct gpu_cmd list[2], size_t pos, uint32_t n, const struct session_report *r, struct err *e)
+{
+    struct gpu_step at[1 + SESSION_SEQ_MAX];
+    for (size_t i = 0; i < COUNT_OF(at); i++)
+        at[i] = (struct gpu_step){ .n_tok = i ? 1 : n, .pos = (uint32_t)pos };
+    for (size_t i = 0; i < 2; i++)
+        TRY(report_list(&list[i], at, NULL, r, e));
+    return OK;
+}
+
+static status check_range(const session *s, size_t pos, uint32_t n, size_t n_pos, uint32_t most, struct err *e)
+{
+    return n == 0 || n > most || pos + n_pos > s->p.n_ctx
+               ? fail(e, ERR_USAGE, "a step of %u rows at %zu, expected at most %u within a context of %zu", n, pos, most, s->p.n_ctx)
+               : OK;
+}
+
+status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e)
+{
+    const struct session_report r = { decode, fn, ctx };
+    bool rows = decode && n > 1;
+    TRY(check_range(s, pos, n, rows ? 1 : n, decode ? session_n_seq(s) : s->f.max_tok, e));
+    if (!decode) {
+        session_record_prefill(s, n);
+        TRY(report_step(s->prefill, pos, n, &r, e));
+        return s->draft ? draft_record_feed(s->draft, pos ? pos - 1 : 0, pos ? n : n - 1, &r, e) : OK;
+    }
+    if (rows)
+        session_record_rows(s->place, n);
+    else
+        session_record_decode(s);
+    return report_step(rows ? s->together.step : s->decode, pos, n, &r, e);
+}
+
+status session_record_round(session *s, size_t pos, uint32_t n_guess, session_call_fn fn, void *ctx, struct err *e)
+{
+    const struct session_report r = { true, fn, ctx };
+    uint32_t n = n_guess + 1;
+    TRY(check_range(s, pos, n, n + n_guess, s->p.verify && n_guess ? SESSION_VERIFY_MAX : 0, e));
+    session_record_verify(s, n);
+    TRY(report_step(s->verify[n], pos, n, &r, e));
+    if (!s->draft)
+        return OK;
+    TRY(draft_record_feed(s->draft, pos, n_guess, &r, e));
+    return draft_record_guesses(s->draft, pos + n_guess, n_guess, &r, e);
+}
