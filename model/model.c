@@ -13,7 +13,7 @@
 /* Copies the weights to the device */
 static status fill_device(model *m, const struct model_params *p, struct err *e)
 {
-    const struct upload_from from = { .weights = &m->weights, .shape = &m->shape, .file = m->file, .load = p->load };
+    const struct upload_from from = { .weights = &m->weights, .shape = &m->shape, .file = m->file, .load = p->load, .head = p->head };
     TRY(forward_check_device(&m->shape, e));
     TRY(upload_plan(&m->upload, &from, gpu_info_of(m->gpu)->alloc_limit, e));
     m->on_device = malloc(sizeof *m->on_device);

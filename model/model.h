@@ -31,6 +31,7 @@ struct model_params {
     size_t alloc_limit; /* see struct gpu_params */
     const char *cache_dir;
     bool no_graph;      /* see struct gpu_params */
+    bool head;          /* a device gets the draft head too, if there is one; without it sessions there have none */
     bool plan_only;     /* opens the device but copies no weights there: sessions can be planned, not opened */
     bool record_only;   /* opens no device to stay, copies nothing: sessions can be opened and their steps recorded, not run. AUTO: a device as a Strix
                          * Halo has one, with matrix units; VULKAN: like the one that is there; CPU: the cpu */
@@ -158,10 +159,12 @@ struct guess {
 bool session_has_head(const session *s);
 /* Whether it has seen the last position: not at once after a mark or a state, or while it rests. */
 bool session_can_guess(const session *s);
-/* What the head guesses to follow: i = 0: after id, which the sampler chose and which is not in the timeline yet; i = 1, 2, ..: after the guess before.
- * session_guess_end ends a row of them. The timeline stays where it is. */
-status session_guess(session *s, int32_t id, uint32_t i, struct guess *out, struct err *e);
+/* What the head guesses to follow, guesses first .. first + n - 1 of a round of up to SESSION_VERIFY_MAX - 1: the first of all after id, which the sampler
+ * chose and which is not in the timeline yet, each other after the guess before. session_guess_end ends the round. The timeline stays where it is. */
+status session_guess(session *s, int32_t id, uint32_t first, uint32_t n, struct guess *out, struct err *e);
 status session_guess_end(session *s, struct err *e);
+/* Whether guesses asked for together take less time than one by one: a device makes them without the host. */
+bool session_guesses_in_a_row(const session *s);
 /* While it rests the head costs nothing, and misses what goes by. */
 void session_rest_head(session *s, bool rests);
 /* From here on prompts run the whole head over every position and hand its logits to fn: those of row p are about position p + 2. ERR_UNSUPPORTED. */

@@ -42,7 +42,8 @@ status open_model(const struct options *o, model **m, struct err *e)
 {
     struct copying c = { .o = o };
     struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .load = o->load, .no_graph = o->no_graph,
-                              .progress = on_copied, .progress_ctx = &c };
+                              
+                              .head = o->command == CMD_EVAL ? o->n_golden > 0 : o->draft != DRAFT_OFF && o->n_parallel <= 1, .progress = on_copied, .progress_ctx = &c };
     *o->at_once = 1;
     if (*o->stop) /* it came just before; now it is the second one */
         raise(*o->stop);

@@ -51,6 +51,7 @@ struct session {
     uint32_t n_rows;
     int32_t row_ids[DECODE_ROWS], row_past[MAX_NGRAM]; /* its ids (of any step without prompt), and the history before them */
     draft *draft;              /* the draft head; NULL: none */
+    gpu_addr step_rows;        /* where decode and verify steps leave the residuals of their rows; known when one was recorded */
     bool unfed, draft_rests;   /* the rows 0 .. row of the last decode or verify step have not been shown to it; it does not want to see them */
     float *tap;
     session_call_fn on_call;   /* of session_profile; NULL: off */
@@ -73,6 +74,8 @@ struct session_sizes {
 void session_size(struct session_sizes *z, const struct model *m, const struct session_params *p);
 /* QSA_KV_*: the type of the K/V cache that p asks for. */
 uint32_t session_kv_type(const struct session_params *p);
+/* Whether operands of products may be rounded: to f16 for matrix units, to integers on a cpu that multiplies bytes. */
+bool session_rounded(const model *m, const struct session_params *p);
 /* Dimensions and limits of f, as p asks for them. */
 void session_forward(struct forward *f, const struct model *m, const struct session_params *p);
 /* The layout of the recurrent state, and of the caches of layer il; counts when the arenas have no memory. */

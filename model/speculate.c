@@ -173,7 +173,7 @@ static status ask_head(struct speculator *sp, int32_t id, uint32_t most, uint32_
         if (choose && n > 0 && hope <= best)
             break;
         struct guess g;
-        TRY(session_guess(sp->s, id, n, &g, e));
+        TRY(session_guess(sp->s, id, n, 1, &g, e));
         if (sp->step_seconds > 0)
             move(&sp->head_ratio, (now() - t0) / sp->step_seconds, 0.1);
         sp->guess[n] = g.id;

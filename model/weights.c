@@ -258,6 +258,20 @@ static status bind_ple(struct binder *b, struct ple_weights *p, const struct sha
     return bind_conv(b, &p->conv, "ple_conv1d.weight", s->ple_conv_taps, width);
 }
 
+/* A matrix [2 * n_in, n_in] as two [n_in, n_in], of its first and of its last columns */
+static status bind_halves(struct binder *b, struct gpu_mat *left, struct gpu_mat *right, const char *suffix, uint32_t n_in)
+{
+    TRY(bind_mat(b, left, suffix, 2 * n_in, n_in));
+    const struct quant_type *t = quant_type(left->type);
+    if (n_in % t->block_len)
+        return fail(b->e, ERR_UNSUPPORTED, "%s: %s: blocks of %u weights (%s), expected such as end at column %u", gguf_name(b->g), full_name(b, suffix).z,
+                    t->block_len, t->name, n_in);
+    left->n_in = n_in;
+    *right = *left;
+    right->data += (uint64_t)n_in / t->block_len * t->block_bytes;
+    return OK;
+}
+
 /* Spec page "gguf" section 3.6; both spellings of the head mixer and of the input projection */
 static status bind_draft(struct binder *b, struct draft_weights *d, const struct shape *s)
 {
@@ -269,7 +283,7 @@ static status bind_draft(struct binder *b, struct draft_weights *d, const struct
         TRY(bind_mat(b, &d->fc_embd, "nextn.fc_embd.weight", D, D));
         TRY(bind_mat(b, &d->fc_hidden, "nextn.fc_hidden.weight", D, D));
     } else {
-        TRY(bind_mat(b, &d->eh_proj, "nextn.eh_proj.weight", 2 * D, D));
+        TRY(bind_halves(b, &d->fc_embd, &d->fc_hidden, "nextn.eh_proj.weight", D));
     }
     TRY(bind_hc(b, &d->head, s, find(b, "nextn.hc_norm.weight") ? "nextn.hc" : "nextn.hc_head", false));
     TRY(bind_opt_mat(b, &d->embd, "nextn.embed_tokens.weight", D, s->n_vocab));

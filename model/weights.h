@@ -49,8 +49,7 @@ struct draft_weights {
     struct layer_weights layer;
     struct hc_weights head;
     gpu_addr enorm, hnorm;
-    struct gpu_mat eh_proj;                /* [n_embd, 2 * n_embd]; data = 0 when the two below are given instead */
-    struct gpu_mat fc_embd, fc_hidden;
+    struct gpu_mat fc_embd, fc_hidden;     /* [n_embd, n_embd]; of a file with eh_proj its left and its right half */
     struct gpu_mat embd, output;           /* own tables, or data = 0 */
 };
 

@@ -126,7 +126,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: prop_draft [cpu|vulkan RUNS]\n");
         return 2;
     }
-    MUST(model_open(&m, "tests/models/tiny-man.gguf", &(struct model_params){ .backend = vulkan ? BACKEND_VULKAN : BACKEND_CPU }, &e));
+    MUST(model_open(&m, "tests/models/tiny-man.gguf", &(struct model_params){ .backend = vulkan ? BACKEND_VULKAN : BACKEND_CPU, .head = true }, &e));
     FILE *f = fopen("tests/data/sample-page.txt", "rb");
     size_t n = f ? fread(text, 1, sizeof text, f) : 0;
     if (f)
