@@ -29,10 +29,19 @@ static void copy(struct gpu_cmd *c, uint32_t n, const gpu_addr *to, const gpu_ad
 /* Few rows on a device take the fused calls of a decode step */
 static enum gdn_phase phase_of(const draft *d, uint32_t n_tok) { return d->f.device && n_tok <= DECODE_ROWS ? GDN_DECODE : GDN_PREFILL; }
 
-static void norm(struct gpu_cmd *c, const draft *d, gpu_addr x, gpu_addr gain, gpu_addr out, uint32_t n_stream, uint32_t n_tok)
+/* n vectors of `width`, each with its own statistic and, modulo `gains` vectors, its own gains */
+static void norm(struct gpu_cmd *c, const draft *d, gpu_addr x, gpu_addr gain, gpu_addr out, uint32_t gains, uint32_t width, uint32_t n)
 {
-    CALL(c, model_kernels, K_hc_norm, n_tok * n_stream, struct hc_norm_args, .residual = x, .gain = gain, .out = out, .n_stream = n_stream,
-         .n_embd = d->shape.n_embd, .eps = d->shape.eps);
+    CALL(c, model_kernels, K_hc_norm, n, struct hc_norm_args, .residual = x, .gain = gain, .out = out, .n_stream = gains, .n_embd = width,
+         .eps = d->shape.eps);
+}
+
+/* Of n_tok wide residuals: stream by stream, or all streams of one by one statistic (spec 7.2.1) */
+static void norm_hidden(struct gpu_cmd *c, const draft *d, gpu_addr x, gpu_addr out, uint32_t n_tok)
+{
+    uint32_t S = d->shape.n_stream, D = d->shape.n_embd;
+    norm(c, d, x, d->of->hnorm, out, d->joint ? 1 : S, d->joint ? S * D : D, d->joint ? n_tok : n_tok * S);
+    gpu_record_parallel(c); /* to the embedding */
 }
 
 /* R0[s] = fc_embd rms(e) + fc_hidden rms(R[s]) of n_tok pairs (spec 7.2): hidden inputs R at first, and from rest on; the rows of f.u, f.y and f.norm are not
@@ -46,13 +55,10 @@ static void record_input(struct gpu_cmd *c, draft *d, gpu_addr first, gpu_addr r
     c->part = "draft";
     CALL(c, gpu_kernels, f->device ? K_embed_dev : K_embed, n_tok, struct embed_args, .step = f->step_at, .table = gpu_block(c, f->token_embd), .out = f->u,
          .n_stream = 1);
-    norm(c, d, first, d->of->hnorm, f->norm, S, 1);
-    gpu_record_parallel(c);
-    if (n_tok > 1) {
-        norm(c, d, rest, d->of->hnorm, f->norm + wide_bytes(d), S, n_tok - 1);
-        gpu_record_parallel(c);
-    }
-    norm(c, d, f->u, d->of->enorm, f->y, 1, n_tok);
+    norm_hidden(c, d, first, f->norm, 1);
+    if (n_tok > 1)
+        norm_hidden(c, d, rest, f->norm + wide_bytes(d), n_tok - 1);
+    norm(c, d, f->u, d->of->enorm, f->y, 1, D, n_tok);
     gpu_matmul(c, &d->block->hidden, 1, f->norm, D, n_tok * S);
     gpu_matmul(c, &d->block->embd, 1, f->y, D, n_tok);
     if (f->device) /* nothing connects the two */

@@ -42,6 +42,7 @@ struct draft {
     gpu_addr few_rows;    /* that the few are recorded for */
     struct gpu_cmd guess[DRAFT_ROUND], end;
     gpu_addr guess_residual; /* where a guess leaves its own */
+    bool joint;           /* see session_params.draft_joint */
     size_t n_pair;
     bool have_carry;
     uint32_t n_guess;     /* since draft_guess(0), that one included */

@@ -31,6 +31,7 @@ struct model_params {
     size_t alloc_limit; /* see struct gpu_params */
     const char *cache_dir;
     bool no_graph;      /* see struct gpu_params */
+    const char *draft_path; /* a file with a draft head, in place of the model's own; NULL: none */
     bool head;          /* a device gets the draft head too, if there is one; without it sessions there have none */
     bool plan_only;     /* opens the device but copies no weights there: sessions can be planned, not opened */
     bool record_only;   /* opens no device to stay, copies nothing: sessions can be opened and their steps recorded, not run. AUTO: a device as a Strix
@@ -52,6 +53,7 @@ struct session_params {
     bool verify;        /* session_verify will be used: memory for its rows */
     bool head;          /* and so will the draft head, if the model has one that the backend can run */
     bool draft_dense;   /* its attention sees all positions */
+    bool draft_joint;   /* its hidden input is normalised by one statistic over all streams */
 };
 enum { SESSION_SEQ_MAX = 8 };
 /* "f16", "f32" or "q8_0": the type that K and V are kept in */

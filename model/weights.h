@@ -65,5 +65,8 @@ struct weights {
  * differ). Errors: ERR_FORMAT "FILE: blk.3.attn_q.weight is [2048, 512], expected [2048, 4096]", "... is missing";
  * ERR_UNSUPPORTED for a type that is no weight type. */
 status weights_bind(struct weights *w, const gguf *g, const struct shape *s, struct arena *a, struct err *e);
+/* The draft head alone, from a file of its own, for a trunk of shape s; likewise. Its table and output head may be there under the names of a model, and its
+ * mixer as output_hc_*. ERR_FORMAT, ERR_UNSUPPORTED also when it is no draft head, or one for another architecture or vocabulary than trunk has. */
+status weights_bind_side(struct draft_weights *d, const gguf *g, const gguf *trunk, const struct shape *s, struct arena *a, struct err *e);
 
 #endif

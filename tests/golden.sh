@@ -9,8 +9,8 @@ shift $(($# > 1 ? 2 : 1))
 fail=0
 run() { # model, stem of the set, cases
     local model=$1 stem=$2 files=("$2".*.gold) layers=("$2".*.layers) f
-    for f in "$2".*.mtp; do # of the draft head, which only the cpu runs
-        [ ! -e "$f" ] || [ "$backend" != cpu ] || layers+=("$f")
+    for f in "$2".*.mtp; do # of the draft head
+        [ ! -e "$f" ] || layers+=("$f")
     done
     shift 2
     [ $# = 0 ] || files=("${@/%/.gold}") && [ $# = 0 ] || files=("${files[@]/#/$stem.}")

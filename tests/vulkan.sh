@@ -54,8 +54,8 @@ grep -E 'FAIL|^    ' "$dir/out"
 
 # --- golden values ---
 if [ -n "$short" ]; then
-    run eval -q --backend vulkan --precise --golden tests/golden/q.en48.gold
-    check 'golden' 0 'rule: gpu --precise' ' ok$'
+    run eval -q --backend vulkan --precise --golden tests/golden/q.en48.gold tests/golden/q.en48.mtp
+    check 'golden' 0 'draft head: max .* ok$' 'rule: gpu --precise' ' ok$'
 else
     tests/golden.sh "$hayate" vulkan en48 || failed=$((failed + 1))
     run eval -q --backend vulkan --precise --golden tests/golden/q.en_page.gold
