@@ -58,8 +58,7 @@ static void init(draft *d, const model *m, const struct session_params *p)
     d->of = &model_weights(m)->draft;
     d->joint = p->draft_joint;
     shape_of(m, &d->shape, &d->w, p);
-    forward_init(&d->f, &d->shape, &d->w, p->n_ctx, feed_rows(m, p), session_kv_type(p), (struct qsa_form){ 0 }, on_device(m),
-                 on_device(m) && session_rounded(m, p));
+    forward_init(&d->f, &d->shape, &d->w, p->n_ctx, feed_rows(m, p), session_kv_type(p), (struct qsa_form){ 0 }, on_device(m), session_rounded(m, p));
 }
 
 /* Bytes of working memory of the threads, of the lists; SIZE_MAX: too many */
