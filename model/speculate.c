@@ -88,7 +88,7 @@ struct round {
     int32_t look[DRAFT_MAX];
     uint32_t n_look, match; /* looked up before the head was asked, and the kind of the match */
 };
-enum { LONG_MATCH = 4 };
+enum { LONG_MATCH = 4, GOES_ON = 3 }; /* ids of a match that a given number of guesses follows: at once, and behind the head's */
 
 static void add(struct speculator *sp, struct round *r, int32_t id, uint32_t kind)
 {
@@ -131,7 +131,7 @@ static bool continued(struct speculator *sp, struct round *r)
         struct hope look = hope_with(r->hope, o, odds_kind(o, kind), 0, r->most), head = hope_with(r->hope, o, odds_head(o), o->head_ratio, r->most);
         if (look.best <= r->hope.best || look.best < head.best)
             return false;
-    } else if (n_match < LONG_MATCH) {
+    } else if (n_match < GOES_ON) {
         return false;
     }
     add_look(sp, r, ids, 0, n, kind);

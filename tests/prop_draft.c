@@ -137,8 +137,8 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < n_run && page.n > 2 * PROMPT; i++)
         run(m, &page, vulkan, i);
     CHECK(sum.accepted > 0 && sum.drafted > sum.accepted); /* both outcomes were there */
-    printf("%llu ids in %llu passes, %llu of %llu guesses accepted\n", (unsigned long long)sum.tokens, (unsigned long long)sum.passes,
-           (unsigned long long)sum.accepted, (unsigned long long)sum.drafted);
+    printf("%llu ids in %llu passes, %llu of %llu guesses accepted, %llu look-ups behind the head's\n", (unsigned long long)sum.tokens, (unsigned long long)sum.passes,
+           (unsigned long long)sum.accepted, (unsigned long long)sum.drafted, (unsigned long long)sum.chained);
     ids_free(&page);
     model_close(m);
     return TEST_END();
