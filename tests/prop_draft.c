@@ -137,6 +137,7 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < n_run && page.n > 2 * PROMPT; i++)
         run(m, &page, vulkan, i);
     CHECK(sum.accepted > 0 && sum.drafted > sum.accepted); /* both outcomes were there */
+    CHECK(n_run < 20 || sum.chained > 0);
     printf("%llu ids in %llu passes, %llu of %llu guesses accepted, %llu look-ups behind the head's\n", (unsigned long long)sum.tokens, (unsigned long long)sum.passes,
            (unsigned long long)sum.accepted, (unsigned long long)sum.drafted, (unsigned long long)sum.chained);
     ids_free(&page);
