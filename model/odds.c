@@ -63,18 +63,21 @@ double odds_cost(const struct odds *o, uint32_t n)
 /* A moving mean that a single delay cannot spoil: what is more than twice as much counts as twice */
 static void move(double *mean, double x, double weight) { *mean = *mean > 0 ? *mean + weight * (MIN(x, 2 * *mean) - *mean) : x; }
 
+/* The same for what a thing takes when nothing disturbs it: a machine with other work makes it longer, never shorter */
+static void move_low(double *mean, double x, double weight) { move(mean, x, x < *mean ? 1.5 * weight : 0.5 * weight); }
+
 void odds_learn_step(struct odds *o, uint32_t n, double seconds)
 {
     if (n == 1) {
-        move(&o->step_seconds, seconds, 0.2);
+        move_low(&o->step_seconds, seconds, 0.2);
         return;
     }
     if (o->step_seconds > 0) {
         o->ratio[n] = odds_cost(o, n); /* the first time from what it should be, which one delay does not put out of reach */
-        move(&o->ratio[n], MAX(1, seconds / o->step_seconds), 0.2);
+        move_low(&o->ratio[n], MAX(1, seconds / o->step_seconds), 0.2);
     }
     if (o->ratio[n] > 0)
-        move(&o->step_seconds, seconds / o->ratio[n], 0.2);
+        move_low(&o->step_seconds, seconds / o->ratio[n], 0.2);
 }
 
 void odds_forget(struct odds *o, uint32_t kind)
@@ -87,7 +90,7 @@ void odds_forget(struct odds *o, uint32_t kind)
 void odds_learn_head(struct odds *o, uint32_t n, double seconds)
 {
     if (o->step_seconds > 0)
-        move(&o->head_ratio, seconds / n / o->step_seconds, 0.1);
+        move_low(&o->head_ratio, seconds / n / o->step_seconds, 0.1);
 }
 
 void odds_learn_round(struct odds *o, uint32_t ids, uint32_t n, uint32_t n_head)
