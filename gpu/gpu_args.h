@@ -83,7 +83,7 @@ struct gpu_step {
     uint32_t reserved;
 };
 
-/* out[t][s][i] = table[ids[t]][i] for every stream s: the start of the residual. Items: rows. */
+/* out[t][s][i] = table[ids[t]][i] for every stream s: the start of the residual; an id beyond the table is its last one. Items: rows. */
 struct embed_args {
     gpu_addr step;  /* struct gpu_step */
     gpu_addr table; /* struct gpu_mat */

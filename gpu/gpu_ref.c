@@ -23,6 +23,9 @@ static void mat_row(const struct gpu_mat *w, uint64_t row, float *dst)
     quant_type(w->type)->decode(AT(const uint8_t, w->data) + row * w->row_bytes, dst, w->n_in);
 }
 
+/* The id of row t; what is none counts as the last one */
+static uint64_t id_of(const struct gpu_step *step, uint32_t t, const struct gpu_mat *table) { return MIN(AT(const uint32_t, step->ids)[t], table->n_out - 1); }
+
 void embed_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct embed_args *a = args;
@@ -31,7 +34,7 @@ void embed_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch 
     (void)scratch;
     for (uint32_t t = first; t < first + n; t++) {
         float *r = AT(float, a->out) + (size_t)t * a->n_stream * w->n_in;
-        mat_row(w, (uint64_t)AT(const int32_t, step->ids)[t], r);
+        mat_row(w, id_of(step, t, w), r);
         for (uint32_t s = 1; s < a->n_stream; s++)
             memcpy(r + (size_t)s * w->n_in, r, w->n_in * sizeof *r);
     }
@@ -69,7 +72,7 @@ void embed_dev_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
     (void)scratch;
     for (uint32_t t = first; t < first + n; t++) {
         float *r = AT(float, a->out) + (size_t)t * a->n_stream * w->n_in;
-        device_unpack_row(w->type, AT(const uint8_t, w->data) + (uint64_t)AT(const int32_t, step->ids)[t] * w->row_bytes, r, w->n_in);
+        device_unpack_row(w->type, AT(const uint8_t, w->data) + id_of(step, t, w) * w->row_bytes, r, w->n_in);
         for (uint32_t s = 1; s < a->n_stream; s++)
             memcpy(r + (size_t)s * w->n_in, r, w->n_in * sizeof *r);
     }

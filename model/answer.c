@@ -145,6 +145,7 @@ json_t *drafts_json(const struct draft_stats *t)
         json_array_append_new(drafted, json_integer((json_int_t)t->drafted_at[i]));
         json_array_append_new(accepted, json_integer((json_int_t)t->accepted_at[i]));
     }
+    json_object_set_new(j, "chained", json_integer((json_int_t)t->chained));
     json_object_set_new(j, "head_drafted", json_integer((json_int_t)t->head_drafted));
     json_object_set_new(j, "head_accepted", json_integer((json_int_t)t->head_accepted));
     json_object_set_new(j, "drafted_at", drafted);

@@ -198,7 +198,7 @@ static bool same_session(const struct bench_test *a, const struct bench_test *b)
     return a->n_threads == b->n_threads && a->n_parallel == b->n_parallel && a->fill_random == b->fill_random && a->seed == b->seed && a->draft == b->draft &&
            p->n_ubatch == q->n_ubatch && p->kv == q->kv &&
            p->precise == q->precise && p->no_gather == q->no_gather && p->no_union == q->no_union && p->no_pooled_cache == q->no_pooled_cache &&
-           p->pooled_max_tokens == q->pooled_max_tokens;
+           p->pooled_max_tokens == q->pooled_max_tokens && p->draft_dense == q->draft_dense && p->draft_joint == q->draft_joint;
 }
 
 /* Positions that the session of t needs: for the longest test from t on that it serves; with --sweep for all depths */

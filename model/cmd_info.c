@@ -188,7 +188,7 @@ int cmd_info(const struct options *o)
     }
     if (o->ledger)
         return cmd_ledger(o);
-    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .plan_only = true };
+    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .draft_path = o->draft_path, .head = o->draft != DRAFT_OFF && o->n_parallel <= 1, .plan_only = true };
     if (model_open(&m, o->model_path, &p, &e) != OK) {
         console_error(o->con, "%s", e.msg);
         return exit_code_of(e.code);
@@ -199,6 +199,8 @@ int cmd_info(const struct options *o)
     printf("tokenizer     %zu tokens%s%s\n", tokenizer_n_vocab(model_tokenizer(m)), *model_note(m) ? "; " : "", model_note(m));
     print_sampling(g);
     printf("%-13s %s\n", model_backend(m), model_device(m));
+    if (o->draft_path)
+        printf("draft head    %s\n", o->draft_path);
     print_census(g);
     if (o->keys)
         print_keys(g);

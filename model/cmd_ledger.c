@@ -190,9 +190,9 @@ static void look_between(session *s, const struct tally *t, size_t depth, uint64
 {
     *b = (struct between){ .state = session_state_bytes(s, depth), .asked = session_memory_asked(s) - asked };
     for (size_t i = 0; i < t->n_row; i++)
-        if (strcmp(t->row[i].row, SESSION_COPY_ROW) == 0) {
+        if (strcmp(t->row[i].part, SESSION_COPY_PART) == 0) {
             b->copies += t->row[i].calls;
-            b->copied += t->row[i].moves.state / 2; /* read, and written */
+            b->copied += gpu_moves_bytes(&t->row[i].moves) / 2; /* read, and written */
         }
 }
 

@@ -18,7 +18,7 @@ struct session_report {
     void *ctx;
 };
 
-/* Whether the model has a head that its backend can run. */
+/* Whether the model has a head, on a device also that its weights are there. */
 bool draft_exists(const model *m);
 /* Adds its lines to a plan. */
 void draft_plan(const model *m, const struct session_params *p, struct plan *plan);
@@ -32,24 +32,28 @@ void draft_truncate(draft *d, size_t n_pair);
 /* The trunk goes on without the head, which misses what follows: the next pair is the next one fed. */
 void draft_skip(draft *d);
 
-/* The trunk has run ids [n], and rows [n, n_stream, n_embd] are their residuals: leaves the keys of the pairs that are complete now. decode: the ids are
- * generated ones, for the profile. */
+/* The trunk has run ids [n], and rows [n, n_stream, n_embd] are their residuals: leaves the keys of the pairs that are complete now. draft_feed_step is for
+ * the rows of a decode or verify step, which lie at the same place every time: it only starts, and what the session starts next comes behind it; before
+ * another feed the host has to wait for something. decode: the ids are generated ones, for the profile. */
 status draft_feed(draft *d, gpu_addr rows, const int32_t *ids, uint32_t n, bool decode, struct err *e);
+status draft_feed_step(draft *d, gpu_addr rows, const int32_t *ids, uint32_t n, struct err *e);
 
-/* Whether the last residual is there, so that draft_first may follow. */
+/* Whether the last residual is there, so that draft_guess may follow. */
 bool draft_waits(const draft *d);
-/* The id that follows the last one fed is known to be `id`: what comes after it. draft_next takes the guess before for granted; draft_end forgets them. */
-status draft_first(draft *d, int32_t id, struct guess *out, struct err *e);
-status draft_next(draft *d, struct guess *out, struct err *e);
+/* Guesses first .. first + n - 1 of a round, each on a device without the host in between (first + n <= DRAFT_ROUND): guess 0 is what follows id, which is
+ * known to follow the last one fed; each further one takes the guess before for granted. A round is asked for in order, in one call or several; draft_end
+ * forgets all guesses but what the first pair has left. */
+enum { DRAFT_ROUND = 7 };
+status draft_guess(draft *d, int32_t id, uint32_t first, uint32_t n, struct guess *out, struct err *e);
 status draft_end(draft *d, struct err *e);
 
-/* Calls of its longest list; and the calls and copies of draft_feed for n pairs, and of n guesses (draft_first, draft_next, draft_end), the first of pair pos,
- * reported without running them. */
+/* Calls of its longest list; and the calls of feeding n pairs, and of a round of n guesses up to draft_end, the first of pair pos, reported without
+ * running them. */
 uint32_t draft_most_calls(void);
 status draft_record_feed(draft *d, size_t pos, uint32_t n, const struct session_report *r, struct err *e);
 status draft_record_guesses(draft *d, size_t pos, uint32_t n, const struct session_report *r, struct err *e);
 
-/* From here on draft_feed runs the whole block and hands the logits of its pairs to fn: position p is that of the residual. NULL ends it. */
-void draft_score(draft *d, session_rows_fn fn, void *ctx);
+/* From here on draft_feed runs the whole block and hands the logits of its pairs to fn: position p is that of the residual. NULL ends it. ERR_NOMEM. */
+status draft_score(draft *d, session_rows_fn fn, void *ctx, struct err *e);
 
 #endif

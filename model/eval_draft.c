@@ -70,7 +70,7 @@ status eval_head(const struct options *o, model *m, const char *path, bool *held
     struct head_compare c = { .m = m, .ids = &g, .argmax = (const int32_t *)(const void *)bytes, .n = (uint32_t)head[0], .n_vocab = (uint32_t)head[1],
                               .row = (uint32_t)head[2] };
     c.logits = (const float *)(const void *)(c.argmax + c.n);
-    struct session_params p = { .n_ctx = g.n_tok, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise, .head = true, .draft_dense = o->draft_dense };
+    struct session_params p = { .n_ctx = g.n_tok, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise, .head = true, .draft_dense = o->draft_dense, .draft_joint = o->draft_joint };
     TRY_OR(out, st, session_open(&s, m, &p, o->mem_limit, e));
     TRY_OR(out, st, session_score_head(s, compare, &c, e));
     TRY_OR(out, st, session_prefill(s, g.ids, g.n_tok, NULL, NULL, e));

@@ -76,6 +76,26 @@ static uint32_t match(const struct lookup *l, size_t at)
     return n;
 }
 
+/* The place of the longest match with the last ids, of more than `longest`, that the tables know; 0: none */
+static size_t find(const struct lookup *l, size_t best, uint32_t *longest)
+{
+    for (size_t g = COUNT_OF(gram); g-- > 0;) {
+        size_t at = l->n >= gram[g] ? *entry(l, g, l->n) : 0;
+        if (at && match(l, at - 1) > *longest) {
+            best = at - 1;
+            *longest = match(l, best);
+        }
+    }
+    return best;
+}
+
+static uint32_t take(const struct lookup *l, size_t from, int32_t *out, uint32_t n_max)
+{
+    for (uint32_t i = 0; from && i < n_max; i++) /* beyond the end a period repeats itself */
+        out[i] = from + i < l->n ? l->ids[from + i] : out[from + i - l->n];
+    return from ? n_max : 0;
+}
+
 uint32_t lookup_guess(struct lookup *l, int32_t *out, uint32_t n_max, uint32_t *n_match)
 {
     size_t best = 0;
@@ -84,16 +104,20 @@ uint32_t lookup_guess(struct lookup *l, int32_t *out, uint32_t n_max, uint32_t *
         best = l->follows;
         longest = match(l, best);
     }
-    for (size_t g = COUNT_OF(gram); g-- > 0;) {
-        size_t at = l->n >= gram[g] ? *entry(l, g, l->n) : 0;
-        if (at && match(l, at - 1) > longest) {
-            best = at - 1;
-            longest = match(l, best);
-        }
-    }
-    l->follows = best;
+    l->follows = find(l, best, &longest);
     *n_match = longest;
-    for (uint32_t i = 0; best && i < n_max; i++) /* beyond the end a period repeats itself */
-        out[i] = best + i < l->n ? l->ids[best + i] : out[best + i - l->n];
-    return best ? n_max : 0;
+    return take(l, l->follows, out, n_max);
+}
+
+uint32_t lookup_after(struct lookup *l, const int32_t *ids, uint32_t n, int32_t *out, uint32_t n_max, uint32_t *n_match)
+{
+    size_t was = l->n;
+    *n_match = 1;
+    if (n > l->cap - l->n)
+        return 0;
+    memcpy(l->ids + l->n, ids, n * sizeof *ids);
+    l->n += n;
+    n_max = take(l, find(l, 0, n_match), out, n_max);
+    l->n = was;
+    return n_max;
 }

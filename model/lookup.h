@@ -29,5 +29,7 @@ void lookup_push(struct lookup *l, const int32_t *ids, size_t n);
 /* Guesses the next ids, at most n_max of them, into out; returns how many (0: the last two ids were never seen before). *n_match: how many ids before
  * the guess are the same in both places, 2 .. LOOKUP_LONGEST. */
 uint32_t lookup_guess(struct lookup *l, int32_t *out, uint32_t n_max, uint32_t *n_match);
+/* The same if ids [n] were the next of the timeline, which stays as it is; 0 also where it has no room for them. */
+uint32_t lookup_after(struct lookup *l, const int32_t *ids, uint32_t n, int32_t *out, uint32_t n_max, uint32_t *n_match);
 
 #endif

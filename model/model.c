@@ -13,7 +13,7 @@
 /* Copies the weights to the device */
 static status fill_device(model *m, const struct model_params *p, struct err *e)
 {
-    const struct upload_from from = { .weights = &m->weights, .shape = &m->shape, .file = m->file, .load = p->load };
+    const struct upload_from from = { .weights = &m->weights, .shape = &m->shape, .file = m->file, .load = p->load, .head = p->head };
     TRY(forward_check_device(&m->shape, e));
     TRY(upload_plan(&m->upload, &from, gpu_info_of(m->gpu)->alloc_limit, e));
     m->on_device = malloc(sizeof *m->on_device);
@@ -66,6 +66,12 @@ static status open_backend(model *m, const struct model_params *p, struct err *e
     return OK;
 }
 
+static status bind(model *m, struct arena *a, struct err *e)
+{
+    TRY(weights_bind(&m->weights, m->file, &m->shape, a, e));
+    return m->draft_file ? weights_bind_side(&m->weights.draft, m->draft_file, m->file, &m->shape, a, e) : OK;
+}
+
 status model_open(model **out, const char *path, const struct model_params *p, struct err *e)
 {
     status s = OK;
@@ -85,14 +91,16 @@ status model_open(model **out, const char *path, const struct model_params *p, s
         TRY_OR(out, s, gguf_open_memory(&m->file, bytes, n, "(demo model)", e));
     }
     TRY_OR(out, s, shape_read(&m->shape, m->file, e));
+    if (p->draft_path)
+        TRY_OR(out, s, gguf_open(&m->draft_file, p->draft_path, e));
     struct arena count = { 0 };
-    TRY_OR(out, s, weights_bind(&m->weights, m->file, &m->shape, &count, e));
+    TRY_OR(out, s, bind(m, &count, e));
     m->vectors = (struct arena){ .base = pages_alloc(count.used), .capacity = count.used };
     if (!m->vectors.base) {
         s = fail(e, ERR_NOMEM, "%s: %zu bytes of vectors", gguf_name(m->file), count.used);
         goto out;
     }
-    TRY_OR(out, s, weights_bind(&m->weights, m->file, &m->shape, &m->vectors, e));
+    TRY_OR(out, s, bind(m, &m->vectors, e));
     ngram_advise(&m->shape, &m->weights.ple);
     TRY_OR(out, s, tokenizer_open(&m->tok, m->file, e));
     TRY_OR(out, s, open_backend(m, p, e));
@@ -113,6 +121,7 @@ void model_close(model *m)
     tokenizer_close(m->tok);
     pages_free(m->vectors.base, m->vectors.capacity);
     gguf_close(m->file);
+    gguf_close(m->draft_file);
     free(m);
 }
 

@@ -31,6 +31,8 @@ struct model_params {
     size_t alloc_limit; /* see struct gpu_params */
     const char *cache_dir;
     bool no_graph;      /* see struct gpu_params */
+    const char *draft_path; /* a file with a draft head, in place of the model's own; NULL: none */
+    bool head;          /* a device gets the draft head too, if there is one; without it sessions there have none */
     bool plan_only;     /* opens the device but copies no weights there: sessions can be planned, not opened */
     bool record_only;   /* opens no device to stay, copies nothing: sessions can be opened and their steps recorded, not run. AUTO: a device as a Strix
                          * Halo has one, with matrix units; VULKAN: like the one that is there; CPU: the cpu */
@@ -51,6 +53,7 @@ struct session_params {
     bool verify;        /* session_verify will be used: memory for its rows */
     bool head;          /* and so will the draft head, if the model has one that the backend can run */
     bool draft_dense;   /* its attention sees all positions */
+    bool draft_joint;   /* its hidden input is normalised by one statistic over all streams */
 };
 enum { SESSION_SEQ_MAX = 8 };
 /* "f16", "f32" or "q8_0": the type that K and V are kept in */
@@ -160,10 +163,12 @@ struct guess {
 bool session_has_head(const session *s);
 /* Whether it has seen the last position: not at once after a mark or a state, or while it rests. */
 bool session_can_guess(const session *s);
-/* What the head guesses to follow: i = 0: after id, which the sampler chose and which is not in the timeline yet; i = 1, 2, ..: after the guess before.
- * session_guess_end ends a row of them. The timeline stays where it is. */
-status session_guess(session *s, int32_t id, uint32_t i, struct guess *out, struct err *e);
+/* What the head guesses to follow, guesses first .. first + n - 1 of a round of up to SESSION_VERIFY_MAX - 1: the first of all after id, which the sampler
+ * chose and which is not in the timeline yet, each other after the guess before. session_guess_end ends the round. The timeline stays where it is. */
+status session_guess(session *s, int32_t id, uint32_t first, uint32_t n, struct guess *out, struct err *e);
 status session_guess_end(session *s, struct err *e);
+/* Whether guesses asked for together take less time than one by one: a device makes them without the host. */
+bool session_guesses_in_a_row(const session *s);
 /* While it rests the head costs nothing, and misses what goes by. */
 void session_rest_head(session *s, bool rests);
 /* From here on prompts run the whole head over every position and hand its logits to fn: those of row p are about position p + 2. ERR_UNSUPPORTED. */
@@ -189,7 +194,7 @@ status session_copy(session *to, const session *from, struct err *e);
 
 /* A call of a step. */
 struct session_call {
-    const char *row, *part; /* kernel row; part of the model: "hc", "gdn", "qsa.index", "qsa.attend", "moe", "head", "embed", "ngram", "draft" */
+    const char *row, *part; /* kernel row; part of the model: "hc", "gdn", "qsa.index", "qsa.attend", "moe", "head", "embed", "ngram", "draft", "draft.copy" */
     bool decode;            /* of session_decode, else of a prompt */
     struct gpu_moves moves;
     double start, seconds;  /* monotonic, by the device's clock or else the cpu's; 0 when it was not run */
@@ -204,9 +209,8 @@ void session_gathered(const session *s, uint64_t *rows, double *seconds);
  * Positions lie inside the context and n in session_n_ubatch. The timeline stays where it is. */
 status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e);
 /* The same for a round with n_guess guesses (1 .. SESSION_VERIFY_MAX - 1) that all come true: session_verify of n_guess + 1 rows at pos, and where there is a
- * draft head what it does until the next one: it sees the new rows, and guesses as many times. Copies of state between lists are reported as a call
- * SESSION_COPY_ROW. The context must hold pos + 2 * n_guess + 1. Needs session_params.verify. */
-#define SESSION_COPY_ROW "(copy)"
+ * draft head what it does until the next one: it sees the new rows, and guesses as many times. Copies of its state are the part SESSION_COPY_PART. The context must hold pos + 2 * n_guess + 1. Needs session_params.verify. */
+#define SESSION_COPY_PART "draft.copy"
 status session_record_round(session *s, size_t pos, uint32_t n_guess, session_call_fn fn, void *ctx, struct err *e);
 
 /* Dump of the wide residual [n_stream, n_embd] of the last row after every layer, for finding the first layer that differs:

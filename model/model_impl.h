@@ -8,7 +8,7 @@
 #include "model/weights.h"
 
 struct model {
-    gguf *file;
+    gguf *file, *draft_file;       /* the second: of a draft head of its own */
     struct shape shape;
     struct weights weights;
     struct arena vectors; /* decoded vectors */

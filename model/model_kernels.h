@@ -3,7 +3,6 @@
 #define HAYATE_MODEL_MODEL_KERNELS_H
 
 #include "gpu/kernels.h"
-#include "model/draft_args.h"
 #include "model/model_args.h"
 
 enum {

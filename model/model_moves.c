@@ -15,15 +15,6 @@ void hc_norm_moves(const void *args, const struct gpu_at *at, struct gpu_moves *
     m->flops += 4 * n;
 }
 
-void draft_in_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
-{
-    const struct draft_in_args *a = args;
-    uint64_t n = at->n_items, D = a->n_embd;
-    m->vectors += moves_words((1 + a->n_stream) * D);
-    m->activations += moves_words(n / a->n_stream * D + 3 * n * D);
-    m->flops += 8 * n * D;
-}
-
 void hc_mean_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
 {
     const struct hc_mean_args *a = args;

@@ -30,28 +30,6 @@ void hc_norm_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratc
     }
 }
 
-static void rms_into(float *y, const float *x, const float *gain, uint32_t n, float eps)
-{
-    float r = rms_scale(x, n, eps);
-    for (uint32_t i = 0; i < n; i++)
-        y[i] = x[i] * r * gain[i];
-}
-
-/* Spec 7.2, the input of fc: embedding first */
-void draft_in_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
-{
-    const struct draft_in_args *a = args;
-    uint32_t D = a->n_embd, S = a->n_stream;
-    (void)scratch;
-    for (uint32_t item = first; item < first + n; item++) {
-        uint32_t t = item / S, s = item % S;
-        const float *R = (t ? AT(const float, a->rest) + (size_t)(t - 1) * S * D : AT(const float, a->first)) + (size_t)s * D;
-        float *x = AT(float, a->x) + (size_t)item * 2 * D;
-        rms_into(x, AT(const float, a->e) + (size_t)t * D, AT(const float, a->enorm), D, a->eps);
-        rms_into(x + D, R, AT(const float, a->hnorm) + (size_t)s * D, D, a->eps);
-    }
-}
-
 void hc_mean_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct hc_mean_args *a = args;

@@ -8,7 +8,7 @@ struct session_params session_params_of(const struct options *o, size_t n_ctx)
     return (struct session_params){ .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise, .no_gather = o->no_gather,
                                     .no_union = o->no_union, .no_pooled_cache = o->no_pooled_cache, .pooled_max_tokens = o->pooled_max_tokens,
                                     .n_seq = o->n_parallel, .verify = o->draft != DRAFT_OFF && o->n_parallel <= 1,
-                                    .head = o->draft != DRAFT_OFF && o->n_parallel <= 1, .draft_dense = o->draft_dense };
+                                    .head = o->draft != DRAFT_OFF && o->n_parallel <= 1, .draft_dense = o->draft_dense, .draft_joint = o->draft_joint };
 }
 
 struct copying {
@@ -41,8 +41,9 @@ static bool on_copied(void *ctx, size_t done, size_t total)
 status open_model(const struct options *o, model **m, struct err *e)
 {
     struct copying c = { .o = o };
-    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .load = o->load, .no_graph = o->no_graph,
-                              .progress = on_copied, .progress_ctx = &c };
+    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .load = o->load, .draft_path = o->draft_path, .no_graph = o->no_graph,
+                              
+                              .head = o->command == CMD_EVAL ? o->n_golden > 0 : o->draft != DRAFT_OFF && o->n_parallel <= 1, .progress = on_copied, .progress_ctx = &c };
     *o->at_once = 1;
     if (*o->stop) /* it came just before; now it is the second one */
         raise(*o->stop);

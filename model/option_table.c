@@ -170,6 +170,9 @@ const struct option_row option_rows[] = {
     { "--draft", "N|auto|off", ON(BENCH), G_SPEED, CHOICE, AT(draft), .choices = DRAFT_CHOICES, .def = "off",
       .help = "generate with guesses, as run does; the text of the test is what they are checked against" },
     { "--draft-dense", NULL, ENGINE, G_SPEED, FLAG, AT(draft_dense), .help = "attention of the draft head over all positions, for comparison" },
+    { "--draft-joint", NULL, ENGINE, G_SPEED, FLAG, AT(draft_joint),
+      .help = "the draft head's hidden input is normalised over all streams at once instead of one by one, for comparison" },
+    { "-md --model-draft", "FILE", ENGINE, G_MODEL, PATH, AT(draft_path), .help = "take the draft head from FILE (GGUF) instead of the model's own" },
     { "--draft", "off", ON(EVAL), G_HIDDEN, CHOICE, .choices = "off", .later = "*" },
 
     { "-o --output", "FORMAT", ON(BENCH), G_OUTPUT, CHOICE, AT(b_out), .choices = "md jsonl json csv", .later = "sql", .def = "md",
@@ -209,7 +212,7 @@ const struct option_row option_rows[] = {
 
     NOT_YET("--load", "MODE", ~ENGINE),
     NOT_YET("-lm --load-mode", "MODE", ANY),
-    NOT_YET("-md --model-draft", "FILE", ANY),
+    NOT_YET("-md --model-draft", "FILE", ~ENGINE),
     NOT_YET("--spec-type", "TYPE", ANY),
     NOT_YET("--spec-draft-n-max", "N", ANY),
     NOT_YET("--no-block-topk", NULL, ANY),

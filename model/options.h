@@ -62,6 +62,8 @@ struct options {
     enum load load;
     bool no_graph;               /* hip: launch call by call */
     bool draft_dense;            /* attention of the draft head sees all positions */
+    bool draft_joint;            /* its hidden input is normalised over all streams at once */
+    const char *draft_path;      /* its file, where it is not in the model's */
     int draft;                   /* DRAFT_AUTO, DRAFT_OFF, or how many ids are guessed at once */
     struct sample_params sample;
     bool json;

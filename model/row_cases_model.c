@@ -10,20 +10,6 @@
 
 /* ---- hyper-connections ---- */
 
-static void draft_in(struct row_case *c)
-{
-    uint32_t T = case_size(c, 0, 4, 1, 9), S = 2 + case_rnd(c, 4), D = case_size(c, 1, 256, 1, 700);
-    float *x = case_f32(c, "x", BUF_OUT, (size_t)T * S * 2 * D);
-    struct draft_in_args a = { .e = ADDR(case_f32(c, "e", BUF_IN, (size_t)T * D)), .first = ADDR(case_f32(c, "first", BUF_IN, (size_t)S * D)),
-                               .enorm = ADDR(case_f32(c, "enorm", BUF_IN, D)), .hnorm = ADDR(case_f32(c, "hnorm", BUF_IN, (size_t)S * D)), .x = ADDR(x),
-                               .n_stream = S, .n_embd = D, .eps = 1e-6f };
-    if (T > 1)
-        a.rest = ADDR(case_f32(c, "rest", BUF_IN, (size_t)(T - 1) * S * D));
-    case_tolerance(c, x, 0, RMS_REL(D));
-    case_shape(c, "n_tok %u, n_stream %u, n_embd %u", T, S, D);
-    case_call(c, &a, sizeof a, T * S);
-}
-
 static void hc_norm(struct row_case *c)
 {
     uint32_t T = case_size(c, 0, 4, 1, 9), S = 2 + case_rnd(c, 4), D = case_size(c, 1, 256, 1, 700);
@@ -559,7 +545,6 @@ static void ple_conv(struct row_case *c)
 }
 
 const struct row_cases model_cases[] = {
-    { .ref = draft_in_ref, .build = draft_in },
     { .ref = hc_norm_ref, .build = hc_norm },
     { .ref = hc_mean_ref, .build = hc_mean },
     { .ref = hc_combine_ref, .build = hc_combine },

@@ -341,6 +341,7 @@ void session_record_decode(session *s)
     for (uint32_t il = 0; il < s->m->shape.n_layer; il++)
         forward_layer(il < n_first ? first : rest, &s->f, il, 1, GDN_DECODE);
     forward_head(rest, &s->f, 0, 1, GDN_DECODE);
+    s->step_rows = s->f.residual;
     if (s->n_best)
         forward_choose(rest, &s->f, 1, s->n_best);
 }

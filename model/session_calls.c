@@ -2,17 +2,23 @@
 #include "model/session_impl.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* How calls of a list are reported */
 struct reporting {
-    const char *part;      /* instead of what each call says; NULL: that */
+    const char *part;      /* instead of what each call says, but for copies of state; NULL: that */
     bool decode;
     double start;          /* of the first one */
     const double *seconds; /* of each; NULL: not run */
     session_call_fn fn;
     void *ctx;
 };
+
+static const char *part_of(const struct gpu_call *call, const struct reporting *r)
+{
+    return r->part && strcmp(call->part, SESSION_COPY_PART) != 0 ? r->part : call->part;
+}
 
 /* step: of all rows, then of each row alone, as far as there are calls for one */
 static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, const struct reporting *r)
@@ -21,7 +27,7 @@ static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, c
     for (uint32_t i = 0; i < c->n; i++) {
         const struct gpu_call *call = &c->call[i];
         const struct gpu_step *at = &step[call->row];
-        struct session_call report = { .row = call->table->row[call->id].id, .part = r->part ? r->part : call->part, .decode = r->decode, .start = start,
+        struct session_call report = { .row = call->table->row[call->id].id, .part = part_of(call, r), .decode = r->decode, .start = start,
                                        .moves = gpu_moves_of(c, call, at->pos, at->n_tok), .seconds = r->seconds ? r->seconds[i] : 0 };
         r->fn(r->ctx, &report);
         start += report.seconds;
@@ -57,21 +63,9 @@ status session_run_head(session *s, struct gpu_cmd *c, const struct gpu_step *st
     return run(s, c, step, DRAFT_PART, decode, e);
 }
 
-static struct session_call copy_call(size_t n, bool decode)
+status session_start_head(session *s, struct gpu_cmd *c, const struct gpu_step *step, bool decode, struct err *e)
 {
-    return (struct session_call){ .row = SESSION_COPY_ROW, .part = DRAFT_PART, .decode = decode, .moves.state = 2 * (uint64_t)n };
-}
-
-status session_copy_state(session *s, gpu_addr to, gpu_addr from, size_t n, bool decode, struct err *e)
-{
-    if (!s->on_call)
-        return gpu_copy(s->m->gpu, to, from, n, e);
-    struct session_call report = copy_call(n, decode);
-    report.start = now();
-    TRY(gpu_copy(s->m->gpu, to, from, n, e));
-    report.seconds = now() - report.start;
-    s->on_call(s->on_call_ctx, &report);
-    return OK;
+    return s->on_call ? session_run_head(s, c, step, decode, e) : gpu_start(s->m->gpu, c, e);
 }
 
 status session_profile(session *s, session_call_fn fn, void *ctx, struct err *e)
@@ -118,12 +112,6 @@ static status report_list(const struct gpu_cmd *c, const struct gpu_step *step, 
 status session_report_head(const struct gpu_cmd *c, size_t pos, uint32_t n_tok, const struct session_report *r, struct err *e)
 {
     return report_list(c, &(struct gpu_step){ .n_tok = n_tok, .pos = (uint32_t)pos }, DRAFT_PART, r, e);
-}
-
-void session_report_copy(size_t n, const struct session_report *r)
-{
-    struct session_call report = copy_call(n, r->decode);
-    r->fn(r->ctx, &report);
 }
 
 /* The two lists of a step of n rows at pos */

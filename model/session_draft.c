@@ -14,7 +14,7 @@ status session_feed_head(session *s, struct err *e)
         draft_skip(s->draft);
         return OK;
     }
-    return draft_feed(s->draft, s->f.residuals[0], s->row_ids, s->row + 1, true, e);
+    return draft_feed_step(s->draft, s->step_rows, s->row_ids, s->row + 1, e);
 }
 
 status session_feed_prompt(session *s, const int32_t *ids, uint32_t n, struct err *e)
@@ -24,12 +24,13 @@ status session_feed_prompt(session *s, const int32_t *ids, uint32_t n, struct er
 
 void session_rest_head(session *s, bool rests) { s->draft_rests = rests; }
 
-status session_guess(session *s, int32_t id, uint32_t i, struct guess *out, struct err *e)
+bool session_guesses_in_a_row(const session *s) { return on_device(s->m); }
+
+status session_guess(session *s, int32_t id, uint32_t first, uint32_t n, struct guess *out, struct err *e)
 {
-    if (i > 0)
-        return draft_next(s->draft, out, e);
-    TRY(session_feed_head(s, e));
-    return draft_first(s->draft, id, out, e);
+    if (first == 0)
+        TRY(session_feed_head(s, e));
+    return draft_guess(s->draft, id, first, n, out, e);
 }
 
 status session_guess_end(session *s, struct err *e) { return draft_end(s->draft, e); }
@@ -37,7 +38,6 @@ status session_guess_end(session *s, struct err *e) { return draft_end(s->draft,
 status session_score_head(session *s, session_rows_fn fn, void *ctx, struct err *e)
 {
     if (!s->draft)
-        return fail(e, ERR_UNSUPPORTED, "this model has no draft head, or its backend cannot run one");
-    draft_score(s->draft, fn, ctx);
-    return OK;
+        return fail(e, ERR_UNSUPPORTED, "this model has no draft head, or it is not on the device");
+    return draft_score(s->draft, fn, ctx, e);
 }

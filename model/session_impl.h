@@ -52,6 +52,7 @@ struct session {
     uint32_t n_rows;
     int32_t row_ids[DECODE_ROWS], row_past[MAX_NGRAM]; /* its ids (of any step without prompt), and the history before them */
     draft *draft;              /* the draft head; NULL: none */
+    gpu_addr step_rows;        /* where decode and verify steps leave the residuals of their rows; known when one was recorded */
     bool unfed, draft_rests;   /* the rows 0 .. row of the last decode or verify step have not been shown to it; it does not want to see them */
     float *tap;
     session_call_fn on_call;   /* of session_profile; NULL: off */
@@ -74,6 +75,8 @@ struct session_sizes {
 void session_size(struct session_sizes *z, const struct model *m, const struct session_params *p);
 /* QSA_KV_*: the type of the K/V cache that p asks for. */
 uint32_t session_kv_type(const struct session_params *p);
+/* Whether operands of products may be rounded: to f16 for matrix units, to integers on a cpu that multiplies bytes. */
+bool session_rounded(const model *m, const struct session_params *p);
 /* Dimensions and limits of f, as p asks for them. */
 void session_forward(struct forward *f, const struct model *m, const struct session_params *p);
 /* The layout of the recurrent state, and of the caches of layer il; counts when the arenas have no memory. */
@@ -88,12 +91,11 @@ status session_check_plan(const struct model *m, const struct session_params *p,
  * session waits for it. decode: for the profile. */
 status session_run(session *s, struct gpu_cmd *c, bool decode, struct err *e);
 status session_start(session *s, struct gpu_cmd *c, bool decode, struct err *e);
-/* The same for a list of the draft head, whose step is its own; and a copy of n bytes of state between two lists, which a profile shows like a call. */
+/* The same for a list of the draft head, whose step is its own. */
 status session_run_head(session *s, struct gpu_cmd *c, const struct gpu_step *step, bool decode, struct err *e);
-status session_copy_state(session *s, gpu_addr to, gpu_addr from, size_t n, bool decode, struct err *e);
-/* The calls of a list of the draft head, or such a copy, without running it. */
+status session_start_head(session *s, struct gpu_cmd *c, const struct gpu_step *step, bool decode, struct err *e);
+/* The calls of a list of the draft head, without running it. */
 status session_report_head(const struct gpu_cmd *c, size_t pos, uint32_t n_tok, const struct session_report *r, struct err *e);
-void session_report_copy(size_t n, const struct session_report *r);
 /* Record the step of n rows of a prompt, of one row, and (once for each n) of n rows that may be taken back. */
 void session_record_prefill(session *s, uint32_t n);
 void session_record_decode(session *s);

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Operands of products are rounded: to f16 for matrix units, to integers on a cpu that multiplies bytes */
-static bool rounded(const model *m, const struct session_params *p)
+bool session_rounded(const model *m, const struct session_params *p)
 {
     return !p->precise && (on_device(m) ? gpu_info_of(m->gpu)->matrix : gpu_has_twin(m->gpu, &gpu_kernels, K_matmul_int));
 }
@@ -68,7 +67,7 @@ const char *kv_type_name(const struct session_params *p)
 
 void session_forward(struct forward *f, const model *m, const struct session_params *p)
 {
-    forward_init(f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), session_kv_type(p), form_of(p), on_device(m), rounded(m, p));
+    forward_init(f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), session_kv_type(p), form_of(p), on_device(m), session_rounded(m, p));
     if (session_seqs(p) > 1)
         forward_together(f, session_seqs(p));
 }

@@ -53,6 +53,7 @@ void session_record_verify(session *s, uint32_t n)
     for (uint32_t il = 0; il < s->m->shape.n_layer; il++)
         forward_layer(il < n_first ? first : rest, &s->f, il, n, GDN_VERIFY);
     forward_head(rest, &s->f, 0, n, GDN_VERIFY);
+    s->step_rows = s->f.residual;
     if (s->n_best)
         forward_choose(rest, &s->f, n, s->n_best);
 }

@@ -81,7 +81,7 @@ static status check_dialect(const gguf *g, struct err *e)
         nextn |= starts(t->name, "blk.") && contains(t->name, ".nextn.");
     }
     if (nextn && !first_block)
-        return UNSUPPORTED("this is a draft head, not a model; pass it with the draft option");
+        return UNSUPPORTED("this is a draft head, not a model; pass it with the draft option, -md");
     return OK;
 }
 

@@ -11,103 +11,15 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- what is known of success ---- */
-
-/* Kinds of guesses: how long the match is */
-static uint32_t kind_of_match(uint32_t n)
-{
-    static const uint32_t upto[] = { 2, 3, 4, 6, 9, 15, 31 };
-    uint32_t kind = 0;
-    while (kind < COUNT_OF(upto) && n > upto[kind])
-        kind++;
-    return kind;
-}
-
-static uint32_t kind_of_lead(float lead)
-{
-    static const float upto[HEAD_KINDS - 1] = { 0.25f, 0.75f, 1.5f, 3, 5 };
-    uint32_t kind = 0;
-    while (kind < COUNT_OF(upto) && lead > upto[kind])
-        kind++;
-    return LOOKUP_KINDS + kind;
-}
-
-/* Before anything was tried: long matches come true, short ones seldom, and the head is right where it is sure. Counts as so many tries. */
-enum { PRIOR_TRIES = 6, REMEMBERED = 200 };
-static const double prior[DRAFT_KINDS] = { 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.25, 0.35, 0.45, 0.55, 0.7, 0.8 };
-#define HEAD_PRIOR 0.5
-
-static double mean_of(double right, double tried, double before) { return (right + PRIOR_TRIES * before) / (tried + PRIOR_TRIES); }
-static double chance(const struct speculator *sp, uint32_t kind) { return mean_of(sp->kinds[kind].right, sp->kinds[kind].tried, prior[kind]); }
-static double head_chance(const struct speculator *sp) { return mean_of(sp->head.right, sp->head.tried, HEAD_PRIOR); }
-
-static void count(double *right, double *tried, bool was_right)
-{
-    *right += was_right;
-    *tried += 1;
-    if (*tried > REMEMBERED) { /* texts change */
-        *right /= 2;
-        *tried /= 2;
-    }
-}
-
 /* Guesses count one by one until one fails: the ones behind it were never put to the test */
 static void learn(struct speculator *sp)
 {
-    for (uint32_t i = 0; i < sp->n_guess && i <= sp->n_right; i++)
-        count(&sp->kinds[sp->kind[i]].right, &sp->kinds[sp->kind[i]].tried, i < sp->n_right);
-    if (sp->n_guess && sp->kind[0] >= LOOKUP_KINDS)
-        count(&sp->head.right, &sp->head.tried, sp->n_right > 0);
-}
-
-/* ---- what is known of costs ---- */
-
-/* Everything counts in steps of one row, because a machine is now faster and now slower and most numbers of rows are seen seldom: a step of n rows costs
- * ratio[n], a guess of the head head_ratio. What was not seen lies on the line between its neighbours; before any step of several rows was seen, a row more
- * costs a fifth of a step. */
-static double cost_of(const struct speculator *sp, uint32_t n)
-{
-    uint32_t below = n, above = n;
-    while (below > 1 && sp->ratio[below] <= 0)
-        below--;
-    while (above < SESSION_VERIFY_MAX && sp->ratio[above] <= 0)
-        above++;
-    double lo = below > 1 ? sp->ratio[below] : 1, hi = sp->ratio[above];
-    if (n == 1 || above == below)
-        return lo;
-    return hi > 0 ? lo + (hi - lo) * (n - below) / (above - below) : lo + 0.2 * (n - below);
-}
-
-/* A moving mean that a single delay cannot spoil: what is more than twice as much counts as twice */
-static void move(double *mean, double x, double weight) { *mean = *mean > 0 ? *mean + weight * (MIN(x, 2 * *mean) - *mean) : x; }
-
-static void learn_cost(struct speculator *sp, uint32_t n, double seconds)
-{
-    if (n == 1) {
-        move(&sp->step_seconds, seconds, 0.2);
-        return;
+    struct odds *o = &sp->odds;
+    for (uint32_t i = 0; i < sp->n_guess && i <= sp->n_right; i++) {
+        odds_count(&o->kind[sp->kind[i]], i < sp->n_right);
+        if (sp->kind[i] >= KIND_HEAD)
+            odds_count(&o->head, i < sp->n_right);
     }
-    if (sp->step_seconds > 0)
-        move(&sp->ratio[n], MAX(1, seconds / sp->step_seconds), 0.1);
-    if (sp->ratio[n] > 0)
-        move(&sp->step_seconds, seconds / sp->ratio[n], 0.2);
-}
-
-/* Ids per step's time of a round whose first n guesses came true with chance p each; *n_best: the n, up to `most`, that makes it largest, 0 included. */
-static double best_rate(const struct speculator *sp, double p, double guess_cost, uint32_t most, uint32_t *n_best)
-{
-    double ids = 1, all = 1, best = 1 / cost_of(sp, 1);
-    *n_best = 0;
-    for (uint32_t n = 1; n <= most; n++) {
-        all *= p;
-        ids += all;
-        double rate = ids / (cost_of(sp, n + 1) + n * guess_cost);
-        if (rate > best) {
-            best = rate;
-            *n_best = n;
-        }
-    }
-    return best;
 }
 
 /* ---- rounds ---- */
@@ -121,6 +33,7 @@ void drafts_add(struct draft_stats *sum, const struct draft_stats *t)
     sum->accepted += t->accepted;
     sum->head_drafted += t->head_drafted;
     sum->head_accepted += t->head_accepted;
+    sum->chained += t->chained;
     for (size_t i = 0; i < DRAFT_MAX; i++) {
         sum->drafted_at[i] += t->drafted_at[i];
         sum->accepted_at[i] += t->accepted_at[i];
@@ -138,7 +51,8 @@ void speculate_close(struct speculator *sp) { lookup_close(&sp->lookup); }
 void speculate_begin(struct speculator *sp, const int32_t *ids, size_t n)
 {
     memset(&sp->stats, 0, sizeof sp->stats);
-    sp->n_guess = sp->n_right = 0;
+    sp->n_guess = sp->n_right = sp->n_asked = 0;
+    sp->going = false;
     if (sp->draft == DRAFT_OFF)
         return;
     lookup_reset(&sp->lookup);
@@ -149,7 +63,7 @@ void speculate_end(struct speculator *sp)
 {
     struct draft_stats *t = &sp->stats;
     for (uint32_t i = 0; i < sp->n_guess; i++) {
-        bool right = i < sp->n_right, by_head = sp->kind[i] >= LOOKUP_KINDS;
+        bool right = i < sp->n_right, by_head = sp->kind[i] >= KIND_HEAD;
         t->drafted_at[i]++;
         t->accepted_at[i] += right;
         t->head_drafted += by_head;
@@ -158,82 +72,156 @@ void speculate_end(struct speculator *sp)
     t->drafted += sp->n_guess;
     t->accepted += sp->n_right;
     learn(sp);
-    sp->n_guess = sp->n_right = 0;
+    if (sp->going)
+        odds_learn_round(&sp->odds, 1 + sp->n_right, 1 + sp->n_guess, sp->n_asked);
+    sp->n_guess = sp->n_right = sp->n_asked = 0;
+    sp->going = false;
 }
 
-/* Guesses of the head: one after the other, as long as another one may pay. Returns how many are worth a row. */
-static status ask_head(struct speculator *sp, int32_t id, uint32_t most, uint32_t *n_best, struct err *e)
+/* ---- guesses ---- */
+
+/* A round in the making */
+struct round {
+    uint32_t most;      /* guesses, at most */
+    uint32_t n;         /* there are */
+    struct hope hope;   /* of them */
+    int32_t look[DRAFT_MAX];
+    uint32_t n_look, match; /* looked up before the head was asked, and the kind of the match */
+};
+enum { LONG_MATCH = 4, GOES_ON = 3 }; /* ids of a match that a given number of guesses follows: at once, and behind the head's */
+
+static void add(struct speculator *sp, struct round *r, int32_t id, uint32_t kind)
 {
-    bool choose = sp->draft == DRAFT_AUTO;
-    double ids = 1, all = 1, best = 1 / cost_of(sp, 1), p = head_chance(sp);
-    uint32_t n = 0;
-    *n_best = 0;
-    while (n < most) {
-        double t0 = now(), hope = (ids + all * p) / (cost_of(sp, n + 2) + (n + 1) * sp->head_ratio);
-        if (choose && n > 0 && hope <= best)
+    sp->guess[r->n] = id;
+    sp->kind[r->n++] = (uint8_t)kind;
+    hope_add(&r->hope, &sp->odds, odds_kind(&sp->odds, kind), 0); /* what was spent on it is spent */
+}
+
+/* What was looked up, from its id number `from` on */
+static void add_look(struct speculator *sp, struct round *r, const int32_t *ids, uint32_t from, uint32_t n, uint32_t kind)
+{
+    for (uint32_t i = from; i < n && r->n < r->most; i++)
+        add(sp, r, ids[i], kind);
+}
+
+/* Whether the head says what was looked up. Then that counts for more, from its first id on. */
+static bool agreed(struct speculator *sp, struct round *r)
+{
+    if (r->n != 1 || !r->n_look)
+        return false;
+    bool same = r->look[0] == sp->guess[0];
+    odds_count(&sp->odds.agrees[r->match], same);
+    if (!same)
+        return false;
+    r->n = 0;
+    hope_begin(&r->hope, &sp->odds, r->hope.pace);
+    add_look(sp, r, r->look, 0, r->n_look, KIND_AGREED + r->match);
+    return true;
+}
+
+/* Whether a look-up goes on from the guesses, better than the head would */
+static bool continued(struct speculator *sp, struct round *r)
+{
+    const struct odds *o = &sp->odds;
+    int32_t ids[DRAFT_MAX];
+    uint32_t n_match, n = lookup_after(&sp->lookup, sp->guess, r->n, ids, r->most - r->n, &n_match), kind = odds_match(n_match);
+    if (!n || n_match <= r->n) /* a match has to begin before what was guessed */
+        return false;
+    if (sp->draft == DRAFT_AUTO) {
+        struct hope look = hope_with(r->hope, o, odds_kind(o, kind), 0, r->most), head = hope_with(r->hope, o, odds_head(o), o->head_ratio, r->most);
+        if (look.best <= r->hope.best || look.best < head.best)
+            return false;
+    } else if (n_match < GOES_ON) {
+        return false;
+    }
+    add_look(sp, r, ids, 0, n, kind);
+    sp->stats.chained++;
+    return true;
+}
+
+/* How many guesses more the head should make at once: as many as may pay, or one where there is nothing to be gained by more in a row */
+static uint32_t how_many(const struct speculator *sp, const struct round *r)
+{
+    uint32_t more = r->most - r->n;
+    if (sp->draft == DRAFT_AUTO) {
+        struct hope h = hope_with(r->hope, &sp->odds, odds_head(&sp->odds), sp->odds.head_ratio, r->most);
+        more = h.best > r->hope.best && h.n_best > r->n ? h.n_best - r->n : 0;
+    }
+    return session_guesses_in_a_row(sp->s) ? more : MIN(more, 1);
+}
+
+/* Guesses of the head behind id, until none more pays or a look-up goes on from them */
+static status ask_head(struct speculator *sp, int32_t id, struct round *r, struct err *e)
+{
+    uint32_t more = 1; /* the first one alone: it may agree with what was looked up */
+    while (more) {
+        struct guess g[DRAFT_MAX];
+        double t0 = now();
+        TRY(session_guess(sp->s, id, r->n, more, g, e));
+        odds_learn_head(&sp->odds, more, now() - t0);
+        sp->n_asked += more;
+        for (uint32_t i = 0; i < more; i++)
+            add(sp, r, g[i].id, odds_lead(g[i].lead));
+        if (r->n == r->most || agreed(sp, r) || continued(sp, r))
             break;
-        struct guess g;
-        TRY(session_guess(sp->s, id, n, &g, e));
-        if (sp->step_seconds > 0)
-            move(&sp->head_ratio, (now() - t0) / sp->step_seconds, 0.1);
-        sp->guess[n] = g.id;
-        sp->kind[n] = (uint8_t)kind_of_lead(g.lead);
-        all *= chance(sp, sp->kind[n]);
-        ids += all;
-        n++;
-        double rate = ids / cost_of(sp, n + 1); /* what was spent on guesses is spent */
-        if (!choose || rate > best) {
-            best = choose ? ids / (cost_of(sp, n + 1) + n * sp->head_ratio) : best;
-            *n_best = n;
-        }
+        more = how_many(sp, r);
     }
     return session_guess_end(sp->s, e);
 }
 
-/* Whether the head pays at all. If not it rests for a while, and what failed is forgotten slowly, so that it is tried again. */
-static bool head_pays(struct speculator *sp, double rate, uint32_t most)
+/* Whether it pays to ask the head at all, beside a look-up worth `look`. If it does not even alone it rests for a while, and what failed is forgotten
+ * slowly, so that it is tried again. */
+static bool head_pays(struct speculator *sp, const struct round *r, double look)
 {
     enum { REST = 64 };
-    uint32_t n;
+    struct odds *o = &sp->odds;
+    struct hope h, agrees;
     if (sp->head_rests && --sp->head_rests)
         return false;
     session_rest_head(sp->s, false);
     if (!session_can_guess(sp->s))
         return false;
-    if (sp->head_ratio <= 0 || best_rate(sp, head_chance(sp), sp->head_ratio, most, &n) > rate)
+    if (o->head_ratio <= 0)
         return true;
-    if (rate <= 1 / cost_of(sp, 1)) { /* not only because a look-up is better */
+    hope_begin(&h, o, 1);
+    if (hope_with(h, o, odds_head(o), o->head_ratio, r->most).n_best == 0) {
         sp->head_rests = REST;
-        sp->head.right *= 0.8, sp->head.tried *= 0.8;
+        o->head.right *= 0.8, o->head.tried *= 0.8;
         session_rest_head(sp->s, true);
+        return false;
     }
-    return false;
+    hope_begin(&h, o, odds_pace(o));
+    double alone = hope_with(h, o, odds_head(o), o->head_ratio, r->most).best, both = alone;
+    if (r->n_look) { /* it may say the same */
+        double p = odds_agrees(o, r->match);
+        agrees = hope_with(h, o, odds_kind(o, KIND_AGREED + r->match), 0, r->most);
+        both = p * (agrees.best - h.pace * o->head_ratio) + (1 - p) * MAX(alone, h.best - h.pace * o->head_ratio);
+    }
+    return both > MAX(look, h.best);
 }
 
-/* What is guessed to follow id; most: at most so many */
+/* What is guessed to follow id; most: at most so many. *n: how many are worth a row */
 static status guess(struct speculator *sp, int32_t id, uint32_t most, uint32_t *n, struct err *e)
 {
-    enum { LONG_MATCH = 4 };
-    uint32_t n_match = 0, n_look = 0;
-    double rate = 1 / cost_of(sp, 1);
+    struct odds *o = &sp->odds;
+    struct round r = { .most = most };
+    uint32_t n_match = 0;
+    bool choose = sp->draft == DRAFT_AUTO;
     *n = 0;
     if (most == 0)
         return OK;
-    n_look = lookup_guess(&sp->lookup, sp->guess, most, &n_match);
-    if (n_look) {
-        uint32_t kind = kind_of_match(n_match);
-        memset(sp->kind, (int)kind, sizeof sp->kind);
-        if (sp->draft == DRAFT_AUTO) {
-            rate = best_rate(sp, chance(sp, kind), 0, n_look, &n_look);
-            if (n_look == 0) /* forgotten slowly, so that it is tried again */
-                sp->kinds[kind].right *= 0.99, sp->kinds[kind].tried *= 0.99;
-        }
-    }
-    *n = n_look;
-    if (!session_has_head(sp->s))
-        return OK;
-    if (sp->draft == DRAFT_AUTO ? head_pays(sp, rate, most) : n_match < LONG_MATCH && session_can_guess(sp->s))
-        return ask_head(sp, id, most, n, e);
+    hope_begin(&r.hope, o, odds_pace(o));
+    r.n_look = lookup_guess(&sp->lookup, r.look, most, &n_match);
+    r.match = odds_match(n_match);
+    double look = r.n_look ? hope_with(r.hope, o, odds_kind(o, KIND_LOOKUP + r.match), 0, r.n_look).best : r.hope.best;
+    bool ask = session_has_head(sp->s) && (choose ? head_pays(sp, &r, look) : n_match < LONG_MATCH && session_can_guess(sp->s));
+    if (ask)
+        TRY(ask_head(sp, id, &r, e));
+    else
+        add_look(sp, &r, r.look, 0, r.n_look, KIND_LOOKUP + r.match);
+    *n = choose ? r.hope.n_best : r.n;
+    if (!ask && r.n_look && *n == 0)
+        odds_forget(o, KIND_LOOKUP + r.match);
     return OK;
 }
 
@@ -259,7 +247,8 @@ status speculate_next(struct speculator *sp, int32_t id, size_t room, struct err
     memcpy(rows + 1, sp->guess, n * sizeof *rows);
     double t0 = now();
     TRY(session_verify(sp->s, rows, n + 1, e));
-    learn_cost(sp, n + 1, now() - t0);
+    odds_learn_step(&sp->odds, n + 1, now() - t0);
+    sp->going = true;
     sp->n_guess = n;
     sp->stats.passes++;
     sp->stats.rounds += n > 0;

@@ -1,15 +1,15 @@
 /* speculate.h - answers with guesses: which ids come next is guessed, a step computes them all, and what the sampler then chooses decides how many count.
  *
  * The sampler sees the same logits in the same order as without guesses and draws once for each id, so the text is the same byte for byte at any
- * temperature: a guess is accepted when it is what the sampler chose. How many ids are guessed is decided by what a step of so many rows
+ * temperature: a guess is accepted when it is what the sampler chose. Guesses are looked up in the text, or the draft head makes them, or both: where the head
+ * says what was looked up, the look-up is worth more, and what the head says may be a place from where a look-up goes on. How many ids are guessed is decided by what a step of so many rows
  * costs and by how often guesses of the kind came true. */
 #ifndef HAYATE_MODEL_SPECULATE_H
 #define HAYATE_MODEL_SPECULATE_H
 
 #include "model/lookup.h"
-#include "model/model.h"
+#include "model/odds.h"
 
-enum { DRAFT_MAX = SESSION_VERIFY_MAX - 1 }; /* ids guessed at once */
 enum { DRAFT_AUTO = -1, DRAFT_OFF = 0 };     /* else a number of ids, as far as there are guesses */
 
 /* What came of guesses. */
@@ -20,12 +20,10 @@ struct draft_stats {
     uint64_t drafted, accepted;    /* ids */
     uint64_t drafted_at[DRAFT_MAX], accepted_at[DRAFT_MAX]; /* by place in the guess */
     uint64_t head_drafted, head_accepted; /* of them by the draft head, the others by look-up */
+    uint64_t chained;              /* rounds in which a look-up went on from what the head had said */
 };
 
 void drafts_add(struct draft_stats *sum, const struct draft_stats *t);
-
-/* Kinds of guesses whose success is counted apart: look-ups by the length of the match, the head's by the lead of its logit. */
-enum { LOOKUP_KINDS = 8, HEAD_KINDS = 6, DRAFT_KINDS = LOOKUP_KINDS + HEAD_KINDS };
 
 struct speculator {
     session *s;
@@ -33,14 +31,11 @@ struct speculator {
     struct lookup lookup;
     struct draft_stats stats;
     /* the round that is going on */
-    uint32_t n_guess, n_right;
+    uint32_t n_guess, n_right, n_asked; /* asked: of the head */
+    bool going;                         /* a step was taken */
     int32_t guess[DRAFT_MAX];
     uint8_t kind[DRAFT_MAX];
-    /* what is known of costs, moving means (0: not seen): seconds of a step of one row; steps of several rows and a guess of the head in such steps */
-    double step_seconds, ratio[SESSION_VERIFY_MAX + 1], head_ratio;
-    struct {
-        double right, tried;
-    } kinds[DRAFT_KINDS], head;    /* head: its first guesses, whatever their kind */
+    struct odds odds;
     uint32_t head_rests;           /* rounds that the head sits out, because it would not pay */
 };
 

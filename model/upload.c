@@ -1,4 +1,4 @@
-/* upload.c - walks the weights of the trunk: once to choose layouts and places and to cut the work into pieces, once to hand out addresses. */
+/* upload.c - walks the weights: once to choose layouts and places and to cut the work into pieces, once to hand out addresses. */
 #include "model/upload.h"
 
 #include "gpu/device_weights.h"
@@ -69,6 +69,12 @@ static struct upload_piece piece_at(const struct upload_item *it, uint64_t first
     return (struct upload_piece){ .first = first, .n = n, .from = AT(const uint8_t, m->data) + at * m->row_bytes };
 }
 
+size_t upload_source_bytes(const struct gpu_mat *from, uint64_t n)
+{
+    const struct quant_type *t = quant_type(from->type);
+    return (size_t)(n - 1) * from->row_bytes + (from->n_in + t->block_len - 1) / t->block_len * (size_t)t->block_bytes;
+}
+
 /* A float matrix that is all bfloat16 goes there as such: half the bytes, every weight as it was. */
 static status narrow(struct walker *k, struct upload_item *it)
 {
@@ -76,9 +82,10 @@ static status narrow(struct walker *k, struct upload_item *it)
     const uint8_t *rows;
     for (uint64_t r = 0; r < it->n_row; r += p.n) {
         p = piece_at(it, r);
-        TRY(direct_read(k->file, 0, p.from, p.n * it->from.row_bytes, &rows, k->e));
-        if (!device_narrows(rows, p.n * it->from.n_in))
-            return OK;
+        TRY(direct_read(k->file, 0, p.from, upload_source_bytes(&it->from, p.n), &rows, k->e));
+        for (uint64_t i = 0; i < p.n; i++)
+            if (!device_narrows(rows + i * it->from.row_bytes, it->from.n_in))
+                return OK;
     }
     it->type = DEV_BF16;
     k->u->n_narrowed++;
@@ -164,7 +171,7 @@ static status vec(struct walker *k, gpu_addr *to, gpu_addr from, size_t n)
     return OK;
 }
 
-/* ---- the trunk ---- */
+/* ---- the parts of a model ---- */
 
 static status walk_hc(struct walker *k, struct hc_weights *to, const struct hc_weights *w, const struct shape *s)
 {
@@ -225,7 +232,31 @@ static status walk_layer(struct walker *k, struct layer_weights *to, const struc
     return walk_moe(k, &to->moe, &w->moe, s);
 }
 
-static status walk(struct walker *k, struct weights *to, const struct weights *w, const struct shape *s)
+static status walk_ple(struct walker *k, struct ple_weights *to, const struct ple_weights *w, const struct shape *s)
+{
+    size_t wide = (size_t)s->n_stream * s->n_embd;
+    TRY(mat(k, &to->key, &w->key, 1, DEV_COUNT, "ple_key"));
+    TRY(mat(k, &to->value, &w->value, 1, DEV_COUNT, "ple_value"));
+    TRY(vec(k, &to->norm_key, w->norm_key, wide));
+    TRY(vec(k, &to->norm_query, w->norm_query, wide));
+    TRY(vec(k, &to->norm_conv, w->norm_conv, wide));
+    return vec(k, &to->conv, w->conv, wide * s->ple_conv_taps);
+}
+
+static status walk_draft(struct walker *k, struct draft_weights *to, const struct draft_weights *w, const struct shape *s)
+{
+    TRY(walk_layer(k, &to->layer, &w->layer, s, true));
+    TRY(walk_hc(k, &to->head, &w->head, s));
+    TRY(vec(k, &to->enorm, w->enorm, s->n_embd));
+    TRY(vec(k, &to->hnorm, w->hnorm, (size_t)s->n_stream * s->n_embd));
+    TRY(mat(k, &to->fc_embd, &w->fc_embd, 1, DEV_COUNT, "nextn.eh_proj"));
+    TRY(mat(k, &to->fc_hidden, &w->fc_hidden, 1, DEV_COUNT, "nextn.eh_proj"));
+    TRY(mat(k, &to->embd, &w->embd, 1, DEV_COUNT, "nextn.embed_tokens"));
+    return mat(k, &to->output, &w->output, 1, DEV_COUNT, "nextn.shared_head_head");
+}
+
+/* head: the draft head too */
+static status walk(struct walker *k, struct weights *to, const struct weights *w, const struct shape *s, bool head)
 {
     _Static_assert(sizeof iq3s_grid[0] == sizeof(float), "a grid is copied as a vector");
     TRY(vec(k, &k->book, ADDR(iq3s_grid), COUNT_OF(iq3s_grid)));
@@ -238,15 +269,13 @@ static status walk(struct walker *k, struct weights *to, const struct weights *w
         if (walk_layer(k, &to->layer[il], &w->layer[il], s, s->is_qsa[il]) != OK)
             return fail_in(k->e, name);
     }
-    if (s->ple_layer < 0)
-        return OK;
-    size_t wide = (size_t)s->n_stream * s->n_embd;
-    TRY(mat(k, &to->ple.key, &w->ple.key, 1, DEV_COUNT, "ple_key"));
-    TRY(mat(k, &to->ple.value, &w->ple.value, 1, DEV_COUNT, "ple_value"));
-    TRY(vec(k, &to->ple.norm_key, w->ple.norm_key, wide));
-    TRY(vec(k, &to->ple.norm_query, w->ple.norm_query, wide));
-    TRY(vec(k, &to->ple.norm_conv, w->ple.norm_conv, wide));
-    return vec(k, &to->ple.conv, w->ple.conv, wide * s->ple_conv_taps);
+    if (s->ple_layer >= 0 && walk_ple(k, &to->ple, &w->ple, s) != OK)
+        return fail_in(k->e, "n-gram path");
+    if (!head || !w->draft.enorm)
+        to->draft = (struct draft_weights){ 0 };
+    else if (walk_draft(k, &to->draft, &w->draft, s) != OK)
+        return fail_in(k->e, "draft head");
+    return OK;
 }
 
 status upload_plan(struct upload *u, const struct upload_from *from, size_t limit, struct err *e)
@@ -259,7 +288,7 @@ status upload_plan(struct upload *u, const struct upload_from *from, size_t limi
     *scratch = *from->weights;
     status s = direct_open(&k.file, from->file, 1, UPLOAD_PIECE_BYTES, from->load, e);
     if (s == OK)
-        s = walk(&k, scratch, from->weights, from->shape);
+        s = walk(&k, scratch, from->weights, from->shape, from->head);
     direct_close(k.file);
     free(scratch);
     return s;
@@ -269,7 +298,7 @@ status upload_place(struct upload *u, struct weights *out, const struct upload_f
 {
     struct walker k = { .u = u, .e = e };
     *out = *from->weights;
-    return walk(&k, out, from->weights, from->shape);
+    return walk(&k, out, from->weights, from->shape, from->head);
 }
 
 void upload_free(struct upload *u, gpu *g)

@@ -1,6 +1,6 @@
 /* upload.h - the weights of a model in the memory of a device.
  *
- * The plan chooses a layout and a place for every matrix and vector of the trunk, and cuts them into pieces. Then threads carry pieces: one reads its
+ * The plan chooses a layout and a place for every matrix and vector of the trunk and the draft head, and cuts them into pieces. Then threads carry pieces: one reads its
  * piece from the file, packs its rows, and hands them to the device, while others are at other stages. The n-gram table stays where it is. */
 #ifndef HAYATE_MODEL_UPLOAD_H
 #define HAYATE_MODEL_UPLOAD_H
@@ -52,8 +52,11 @@ struct upload_from {
     const struct shape *shape;
     const gguf *file;      /* where the weights are mapped from */
     enum load load;
+    bool head;             /* the draft head too, if there is one */
 };
 
+/* Bytes of the file that n rows of a matrix take which follow one another; a row may be a part of the file's. */
+size_t upload_source_bytes(const struct gpu_mat *from, uint64_t n);
 /* What a device needs for these weights, without touching it. Reads the F32 matrices, to see whether BF16 can hold them. limit: largest allocation.
  * ERR_UNSUPPORTED for a matrix that no layout takes or that is larger than the limit; ERR_IO. */
 status upload_plan(struct upload *u, const struct upload_from *from, size_t limit, struct err *e);

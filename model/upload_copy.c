@@ -57,7 +57,7 @@ static status carry(struct copy *c, const struct upload_piece *p, uint32_t rank,
     const struct lane *l = &c->lane[rank];
     const uint8_t *rows;
     uint64_t at_once = MAX((uint64_t)1, PACK_BYTES / it->row_bytes);
-    TRY(direct_read(c->file, rank, p->from, p->n * it->from.row_bytes, &rows, e));
+    TRY(direct_read(c->file, rank, p->from, upload_source_bytes(&it->from, p->n), &rows, e));
     for (uint64_t r = 0, n; r < p->n; r += n) {
         n = MIN(at_once, p->n - r);
         for (uint64_t i = 0; i < n; i++)

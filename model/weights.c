@@ -258,10 +258,26 @@ static status bind_ple(struct binder *b, struct ple_weights *p, const struct sha
     return bind_conv(b, &p->conv, "ple_conv1d.weight", s->ple_conv_taps, width);
 }
 
-/* Spec page "gguf" section 3.6; both spellings of the head mixer and of the input projection */
-static status bind_draft(struct binder *b, struct draft_weights *d, const struct shape *s)
+/* A matrix [2 * n_in, n_in] as two [n_in, n_in], of its first and of its last columns */
+static status bind_halves(struct binder *b, struct gpu_mat *left, struct gpu_mat *right, const char *suffix, uint32_t n_in)
+{
+    TRY(bind_mat(b, left, suffix, 2 * n_in, n_in));
+    const struct quant_type *t = quant_type(left->type);
+    if (n_in % t->block_len)
+        return fail(b->e, ERR_UNSUPPORTED, "%s: %s: blocks of %u weights (%s), expected such as end at column %u", gguf_name(b->g), full_name(b, suffix).z,
+                    t->block_len, t->name, n_in);
+    left->n_in = n_in;
+    *right = *left;
+    right->data += (uint64_t)n_in / t->block_len * t->block_bytes;
+    return OK;
+}
+
+/* Spec page "gguf" section 3.6; all spellings of the head mixer and of the input projection. alone: the file need not be a model, and may have
+ * what belongs to the head beside the block. */
+static status bind_draft(struct binder *b, struct draft_weights *d, const struct shape *s, bool alone)
 {
     uint32_t D = s->n_embd;
+    struct binder top = { .g = b->g, .arena = b->arena, .e = b->e };
     TRY(bind_layer(b, &d->layer, s, true, false));
     TRY(bind_vec(b, &d->enorm, "nextn.enorm.weight", D));
     TRY(bind_vec(b, &d->hnorm, "nextn.hnorm.weight", (size_t)s->n_stream * D));
@@ -269,11 +285,53 @@ static status bind_draft(struct binder *b, struct draft_weights *d, const struct
         TRY(bind_mat(b, &d->fc_embd, "nextn.fc_embd.weight", D, D));
         TRY(bind_mat(b, &d->fc_hidden, "nextn.fc_hidden.weight", D, D));
     } else {
-        TRY(bind_mat(b, &d->eh_proj, "nextn.eh_proj.weight", 2 * D, D));
+        TRY(bind_halves(b, &d->fc_embd, &d->fc_hidden, "nextn.eh_proj.weight", D));
     }
-    TRY(bind_hc(b, &d->head, s, find(b, "nextn.hc_norm.weight") ? "nextn.hc" : "nextn.hc_head", false));
+    if (alone && !find(b, "nextn.hc_norm.weight") && !find(b, "nextn.hc_head_norm.weight"))
+        TRY(bind_hc(&top, &d->head, s, "output_hc", false));
+    else
+        TRY(bind_hc(b, &d->head, s, find(b, "nextn.hc_norm.weight") ? "nextn.hc" : "nextn.hc_head", false));
     TRY(bind_opt_mat(b, &d->embd, "nextn.embed_tokens.weight", D, s->n_vocab));
-    return bind_opt_mat(b, &d->output, "nextn.shared_head_head.weight", D, s->n_vocab);
+    TRY(bind_opt_mat(b, &d->output, "nextn.shared_head_head.weight", D, s->n_vocab));
+    if (alone && !d->embd.data)
+        TRY(bind_opt_mat(&top, &d->embd, "token_embd.weight", D, s->n_vocab));
+    return alone && !d->output.data ? bind_opt_mat(&top, &d->output, "output.weight", D, s->n_vocab) : OK;
+}
+
+/* The number of the block that has a draft head's tensors, which counts on from the trunk's blocks or from 0 */
+static status find_draft_block(const gguf *g, uint32_t *block, struct err *e)
+{
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        struct str name = gguf_tensor_at(g, i)->name;
+        char z[96];
+        int end = 0;
+        snprintf(z, sizeof z, "%.*s", STR_FMT(name));
+        if (sscanf(z, "blk.%u.nextn.enorm.weigh%n", block, &end) == 1 && end > 0 && strcmp(z + end, "t") == 0)
+            return OK;
+    }
+    return fail(e, ERR_UNSUPPORTED, "%s: found %zu tensors and no draft head, expected blk.N.nextn.enorm.weight among them", gguf_name(g), gguf_n_tensors(g));
+}
+
+/* A key of both files that must be the same: the bytes of its value */
+static status same_key(const gguf *side, const gguf *trunk, const char *key, struct err *e)
+{
+    const struct gguf_kv *a = gguf_find(side, key), *b = gguf_find(trunk, key);
+    if (!a || !b || (a->type == b->type && a->n == b->n && a->data_bytes == b->data_bytes && memcmp(a->data, b->data, a->data_bytes) == 0))
+        return OK;
+    return fail(e, ERR_UNSUPPORTED, "%s: a draft head for another model: found another %s than in %s", gguf_name(side), key, gguf_name(trunk));
+}
+
+status weights_bind_side(struct draft_weights *d, const gguf *g, const gguf *trunk, const struct shape *s, struct arena *a, struct err *e)
+{
+    static const char *const key[] = { "general.architecture", "qwen4exp.embedding_length", "qwen4exp.expert_used_count", "tokenizer.ggml.tokens" };
+    struct binder b = { .g = g, .arena = a, .e = e };
+    uint32_t block;
+    *d = (struct draft_weights){ 0 };
+    for (size_t i = 0; i < COUNT_OF(key); i++)
+        TRY(same_key(g, trunk, key[i], e));
+    TRY(find_draft_block(g, &block, e));
+    snprintf(b.prefix, sizeof b.prefix, "blk.%u.", block);
+    return bind_draft(&b, d, s, true);
 }
 
 status weights_bind(struct weights *w, const gguf *g, const struct shape *s, struct arena *a, struct err *e)
@@ -294,7 +352,7 @@ status weights_bind(struct weights *w, const gguf *g, const struct shape *s, str
     }
     if (s->n_draft) {
         snprintf(b.prefix, sizeof b.prefix, "blk.%u.", s->n_layer);
-        TRY(bind_draft(&b, &w->draft, s));
+        TRY(bind_draft(&b, &w->draft, s, false));
     }
     return OK;
 }

@@ -49,8 +49,7 @@ struct draft_weights {
     struct layer_weights layer;
     struct hc_weights head;
     gpu_addr enorm, hnorm;
-    struct gpu_mat eh_proj;                /* [n_embd, 2 * n_embd]; data = 0 when the two below are given instead */
-    struct gpu_mat fc_embd, fc_hidden;
+    struct gpu_mat fc_embd, fc_hidden;     /* [n_embd, n_embd]; of a file with eh_proj its left and its right half */
     struct gpu_mat embd, output;           /* own tables, or data = 0 */
 };
 
@@ -66,5 +65,8 @@ struct weights {
  * differ). Errors: ERR_FORMAT "FILE: blk.3.attn_q.weight is [2048, 512], expected [2048, 4096]", "... is missing";
  * ERR_UNSUPPORTED for a type that is no weight type. */
 status weights_bind(struct weights *w, const gguf *g, const struct shape *s, struct arena *a, struct err *e);
+/* The draft head alone, from a file of its own, for a trunk of shape s; likewise. Its table and output head may be there under the names of a model, and its
+ * mixer as output_hc_*. ERR_FORMAT, ERR_UNSUPPORTED also when it is no draft head, or one for another architecture or vocabulary than trunk has. */
+status weights_bind_side(struct draft_weights *d, const gguf *g, const gguf *trunk, const struct shape *s, struct arena *a, struct err *e);
 
 #endif

@@ -94,6 +94,8 @@ refuse 'compare with no file' 1 'no-such-model: ' eval -q --ids tests/golden/q.e
 refuse 'split of one' 2 'split: found 1 files' split a.gguf
 refuse 'too many guesses' 2 "--draft: found '8', expected off or auto or 1" --draft 8 "$page"
 refuse 'no guesses' 2 "--draft: found '0'" --draft 0 "$page"
+refuse 'no draft head file' 1 'nowhere.gguf: cannot open' -md nowhere.gguf "$page"
+refuse 'a text as a draft head' 1 "$page: .*GGUF" --model-draft "$page" "$page"
 refuse 'guesses in eval' 2 "--draft auto: not in this version" eval --draft auto --ppl f
 refuse 'help of nothing' 2 "help: no command 'nothing'" help nothing
 refuse 'empty argument' 2 '-m: found an empty name' -m '' "$page"
@@ -108,8 +110,6 @@ while read -r words; do
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
--md draft.gguf
---model-draft draft.gguf
 --load copy
 -lm none
 --no-block-topk

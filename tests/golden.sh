@@ -10,8 +10,8 @@ case $backend in short) short=1 backend=cpu ;; long) backend=cpu ;; esac
 fail=0
 run() { # model, stem of the set, cases
     local model=$1 stem=$2 files=("$2".*.gold) layers=("$2".*.layers) f
-    for f in "$2".*.mtp; do # of the draft head, which only the cpu runs
-        [ ! -e "$f" ] || [ "$backend" != cpu ] || layers+=("$f")
+    for f in "$2".*.mtp; do # of the draft head
+        [ ! -e "$f" ] || layers+=("$f")
     done
     shift 2
     [ -z "$short" ] || files=("$stem.en48.gold") layers=("$stem".en48.[lm]*)

@@ -169,13 +169,15 @@ static session *open_guessing(model *m, size_t n_ctx)
     return s;
 }
 
+static bool of_head(const struct session_call *c) { return strcmp(c->part, "draft") == 0 || strcmp(c->part, SESSION_COPY_PART) == 0; }
+
 /* n_guess guesses of the head where there is one, and a step of n_guess + 1 rows that all come true */
 static void run_round(session *s, uint32_t n_guess)
 {
     int32_t ids[SESSION_VERIFY_MAX] = { 9, 8, 7, 6, 5, 4, 3, 2 };
     struct guess g;
     for (uint32_t i = 0; session_has_head(s) && i < n_guess; i++)
-        MUST(session_guess(s, ids[0], i, &g, &e));
+        MUST(session_guess(s, ids[0], i, 1, &g, &e));
     if (session_has_head(s))
         MUST(session_guess_end(s, &e));
     MUST(session_verify(s, ids, n_guess + 1, &e));
@@ -213,7 +215,7 @@ static void check_round(session *s, session *rec, uint32_t n_guess)
     MUST(session_profile(s, keep, &ran, &e));
     run_round(s, n_guess);
     size_t n_head = 0;
-    while (n_head < ran.n && strcmp(ran.c[n_head].part, "draft") == 0)
+    while (n_head < ran.n && of_head(&ran.c[n_head]))
         n_head++;
     CHECK((n_head > 0) == session_has_head(s));
     memset(&step, 0, sizeof step);
@@ -223,7 +225,7 @@ static void check_round(session *s, session *rec, uint32_t n_guess)
     memset(&ran, 0, sizeof ran);
     run_round(s, n_guess); /* of this one what comes before the step */
     MUST(session_profile(s, NULL, NULL, &e));
-    for (size_t i = 0; i < ran.n && strcmp(ran.c[i].part, "draft") == 0; i++) {
+    for (size_t i = 0; i < ran.n && of_head(&ran.c[i]); i++) {
         CHECK(ran.c[i].decode && ran.c[i].seconds >= 0);
         keep(&guesses, &ran.c[i]);
     }
@@ -233,9 +235,9 @@ static void check_round(session *s, session *rec, uint32_t n_guess)
     uint64_t copied = 0;
     size_t n_copy = 0;
     for (size_t i = 0; i < recorded.n; i++)
-        if (strcmp(recorded.c[i].row, SESSION_COPY_ROW) == 0)
-            copied += recorded.c[i].moves.state / 2, n_copy++;
-    CHECK(n_copy == (session_has_head(s) ? n_guess > 1 ? 3u : 2u : 0u));
+        if (strcmp(recorded.c[i].part, SESSION_COPY_PART) == 0)
+            copied += gpu_moves_bytes(&recorded.c[i].moves) / 2, n_copy++;
+    CHECK(n_copy == (session_has_head(s) ? n_guess > 1 ? 3u : 1u : 0u));
     CHECK(100 * copied <= session_state_bytes(rec, pos)); /* one per cent */
 }
 
@@ -275,7 +277,7 @@ static void check_prompt_with_head(model *m)
     MUST(session_profile(s, keep, &ran, &e));
     MUST(session_prefill(s, ids, 64, NULL, NULL, &e));
     record(rec, false, 0, 64);
-    CHECK(same(&ran, &recorded) && strcmp(ran.c[ran.n - 1].row, SESSION_COPY_ROW) == 0 && !ran.c[ran.n - 1].decode);
+    CHECK(same(&ran, &recorded) && strcmp(ran.c[ran.n - 1].part, SESSION_COPY_PART) == 0 && !ran.c[ran.n - 1].decode);
     memset(&ran, 0, sizeof ran);
     MUST(session_prefill(s, ids + 64, 36, NULL, NULL, &e));
     MUST(session_flush(s, NULL, NULL, &e));

@@ -79,28 +79,43 @@ static void check_vector(gpu *g, gpu_addr from, gpu_addr on, size_t n)
     free(got);
 }
 
+static void check_layer(const struct upload *u, gpu *g, const struct layer_weights *a, const struct layer_weights *b, const struct shape *s, bool is_qsa)
+{
+    check_matrix(u, g, &a->hc_attn.down, &b->hc_attn.down, 1);
+    check_matrix(u, g, &a->hc_ffn.up, &b->hc_ffn.up, 1);
+    check_matrix(u, g, &a->hc_ffn.inject, &b->hc_ffn.inject, 1);
+    check_matrix(u, g, &a->moe.router, &b->moe.router, 1);
+    check_matrix(u, g, &a->moe.shared_scalar, &b->moe.shared_scalar, 1);
+    check_vector(g, a->hc_ffn.norm, b->hc_ffn.norm, (size_t)s->n_stream * s->n_embd);
+    if (is_qsa)
+        check_matrix(u, g, &a->qsa.q, &b->qsa.q, 1);
+    else
+        check_matrix(u, g, &a->gdn.qkv, &b->gdn.qkv, 1);
+    check_matrix(u, g, &a->moe.gate, &b->moe.gate, s->n_expert);
+    check_matrix(u, g, &a->moe.up, &b->moe.up, s->n_expert);
+    check_matrix(u, g, &a->moe.down, &b->moe.down, s->n_expert);
+    check_matrix(u, g, &a->moe.shared_down, &b->moe.shared_down, 1);
+}
+
+/* The two halves of eh_proj are parts of the file's rows, the right one ends with the file's matrix */
+static void check_draft(const struct upload *u, gpu *g, const struct draft_weights *a, const struct draft_weights *b, const struct shape *s)
+{
+    CHECK(a->enorm && a->fc_embd.row_bytes == a->fc_hidden.row_bytes && a->fc_hidden.data > a->fc_embd.data);
+    check_layer(u, g, &a->layer, &b->layer, s, true);
+    check_matrix(u, g, &a->fc_embd, &b->fc_embd, 1);
+    check_matrix(u, g, &a->fc_hidden, &b->fc_hidden, 1);
+    check_matrix(u, g, &a->head.up, &b->head.up, 1);
+    check_vector(g, a->enorm, b->enorm, s->n_embd);
+    check_vector(g, a->hnorm, b->hnorm, (size_t)s->n_stream * s->n_embd);
+}
+
 static void check_weights(const struct upload *u, gpu *g, const struct weights *from, const struct weights *on, const struct shape *s)
 {
     check_matrix(u, g, &from->token_embd, &on->token_embd, 1);
     check_matrix(u, g, &from->output, &on->output, 1);
     check_matrix(u, g, &from->out_hc.down, &on->out_hc.down, 1);
-    for (uint32_t il = 0; il < s->n_layer; il++) {
-        const struct layer_weights *a = &from->layer[il], *b = &on->layer[il];
-        check_matrix(u, g, &a->hc_attn.down, &b->hc_attn.down, 1);
-        check_matrix(u, g, &a->hc_ffn.up, &b->hc_ffn.up, 1);
-        check_matrix(u, g, &a->hc_ffn.inject, &b->hc_ffn.inject, 1);
-        check_matrix(u, g, &a->moe.router, &b->moe.router, 1);
-        check_matrix(u, g, &a->moe.shared_scalar, &b->moe.shared_scalar, 1);
-        check_vector(g, a->hc_ffn.norm, b->hc_ffn.norm, (size_t)s->n_stream * s->n_embd);
-        if (s->is_qsa[il])
-            check_matrix(u, g, &a->qsa.q, &b->qsa.q, 1);
-        else
-            check_matrix(u, g, &a->gdn.qkv, &b->gdn.qkv, 1);
-        check_matrix(u, g, &a->moe.gate, &b->moe.gate, s->n_expert);
-        check_matrix(u, g, &a->moe.up, &b->moe.up, s->n_expert);
-        check_matrix(u, g, &a->moe.down, &b->moe.down, s->n_expert);
-        check_matrix(u, g, &a->moe.shared_down, &b->moe.shared_down, 1);
-    }
+    for (uint32_t il = 0; il < s->n_layer; il++)
+        check_layer(u, g, &from->layer[il], &on->layer[il], s, s->is_qsa[il]);
     check_matrix(u, g, &from->ple.key, &on->ple.key, 1);
 }
 
@@ -119,7 +134,7 @@ static bool watch(void *ctx, size_t done, size_t total)
 
 static struct upload_from source(const model *m, enum load load)
 {
-    return (struct upload_from){ .weights = &m->weights, .shape = &m->shape, .file = m->file, .load = load };
+    return (struct upload_from){ .weights = &m->weights, .shape = &m->shape, .file = m->file, .load = load, .head = load != LOAD_MMAP };
 }
 
 /* m: weights in the file; g: where they go */
@@ -139,6 +154,10 @@ static void upload_under(const model *m, gpu *g, size_t limit, uint32_t least_bl
     CHECK(upload_weights(&u, g, on, &from, watch, &seen, &err) == OK);
     CHECK(asked(g) == u.total && seen.total == u.total && seen.done <= u.total && seen.calls > 20);
     check_weights(&u, g, &m->weights, on, &m->shape);
+    if (from.head)
+        check_draft(&u, g, &m->weights.draft, &on->draft, &m->shape);
+    else
+        CHECK(!on->draft.enorm && !on->draft.fc_embd.data);
     upload_free(&u, g);
     CHECK(asked(g) == 0);
     free(on);

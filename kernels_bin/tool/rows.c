@@ -8,7 +8,6 @@
 #include "gpu/slide_args.h"
 #include "gpu/top_args.h"
 #include "kernels_bin/tool/inspect.h"
-#include "model/draft_args.h"
 #include "model/model_args.h"
 #include "qsa/qsa_args.h"
 #include "qsa/qsa_cpu_args.h"
