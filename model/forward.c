@@ -89,17 +89,25 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok, enum gdn_p
          .window = window, .residual = f->residual, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = n_tok);
 }
 
+/* Spans that a group takes, so that about MOE_GROUPS groups share out n of them */
+static uint32_t spans_of_group(uint32_t n)
+{
+    enum { MOE_GROUPS = 1024, MOE_SPANS_MAX = 8 };
+    return MIN(MAX(n / MOE_GROUPS, 1u), (uint32_t)MOE_SPANS_MAX);
+}
+
 /* The experts of a few rows, or of any number where nothing groups them: each (row, slot) by itself */
 static void experts_apart(struct gpu_cmd *c, const struct forward *f, const struct forward_layer *l, uint32_t n_tok)
 {
     const struct moe_block *b = &l->moe;
     gpu_addr block = gpu_block(c, b);
     uint32_t up = K_moe_up_NONE + 2 * device_build_of(b->gate.type), down = K_moe_mix_NONE + 2 * device_build_of(b->down.type);
-    CALL(c, model_kernels, up, n_tok * b->n_used * (uint32_t)size_up(b->ff, MOE_UP_GRAIN), struct moe_up_args, .block = block, .id = f->moe_s.id,
-         .u = f->u, .h = f->moe_s.h, .n_tok = n_tok);
-    CALL(c, model_kernels, down, n_tok * (uint32_t)size_up(b->n_embd, MOE_MIX_GRAIN), struct moe_mix_args, .block = block, .id = f->moe_s.id,
-         .weight = f->moe_s.weight, .h = f->moe_s.h, .gate = f->moe_s.shared_gate, .up = f->moe_s.shared_up, .scalar = f->moe_s.shared_scalar, .y = f->y,
-         .n_tok = n_tok);
+    uint32_t up_spans = (b->ff + MOE_UP_GRAIN - 1) / MOE_UP_GRAIN, mix_spans = (b->n_embd + MOE_MIX_GRAIN - 1) / MOE_MIX_GRAIN;
+    struct moe_up_args u = { .block = block, .id = f->moe_s.id, .u = f->u, .h = f->moe_s.h, .n_tok = n_tok, .spans = spans_of_group(n_tok * b->n_used * up_spans) };
+    struct moe_mix_args m = { .block = block, .id = f->moe_s.id, .weight = f->moe_s.weight, .h = f->moe_s.h, .gate = f->moe_s.shared_gate,
+                              .up = f->moe_s.shared_up, .scalar = f->moe_s.shared_scalar, .y = f->y, .n_tok = n_tok, .spans = spans_of_group(n_tok * mix_spans) };
+    gpu_record(c, &model_kernels, up, &u, sizeof u, n_tok * b->n_used * ((up_spans + u.spans - 1) / u.spans) * MOE_UP_GRAIN);
+    gpu_record(c, &model_kernels, down, &m, sizeof m, n_tok * ((mix_spans + m.spans - 1) / m.spans) * MOE_MIX_GRAIN);
 }
 
 /* The experts of many rows: sorted by expert, each expert's weights read once */

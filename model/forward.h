@@ -186,13 +186,14 @@ void forward_fold(struct gpu_cmd *c, struct forward *f);
 
 /* ---- steps with one row of each of several sequences: forward_rows.c ---- */
 
-/* Where a row comes from: its id, the position it takes, and what ngram_gather calls past. */
+/* Where a row comes from: the schedule of its sequence, its id, the position it takes, and what ngram_gather calls past. */
 struct forward_row {
+    const struct forward *of;
     int32_t id;
     size_t pos;
     const int32_t *past;
 };
-/* As forward_begin and forward_gather, for rows [n]. */
+/* As forward_begin and forward_gather, for rows [n]. f is the schedule whose layer blocks lie first. */
 void forward_rows_begin(struct forward *f, const struct forward_row *rows, uint32_t n);
 void forward_rows_gather(struct forward *f, const struct forward_row *rows, uint32_t n);
 /* Records the whole step into the two lists of a decode step (see above); n_best = 0: without forward_choose. The products are those of f. Its bits are

@@ -334,11 +334,11 @@ void moe_up_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_s
 {
     const struct moe_up_args *a = args;
     const struct moe_block *b = AT(const struct moe_block, a->block);
-    uint32_t entries = a->n_tok * b->n_used;
+    uint32_t entries = a->n_tok * b->n_used, grain = a->spans * MOE_UP_GRAIN;
     for (uint32_t g = first / MOE_UP_GRAIN; g < (first + n_items) / MOE_UP_GRAIN; g++) {
-        uint32_t entry = g % entries, r0 = g / entries * MOE_UP_GRAIN, e = AT(const uint32_t, a->id)[entry];
+        uint32_t entry = g % entries, r0 = g / entries * grain, e = AT(const uint32_t, a->id)[entry];
         const float *u = AT(const float, a->u) + (size_t)(entry / b->n_used) * b->n_embd;
-        for (uint32_t r = r0; r < MIN(r0 + MOE_UP_GRAIN, b->ff); r++) {
+        for (uint32_t r = r0; r < MIN(r0 + grain, b->ff); r++) {
             double gate = device_dot(&b->gate, (uint64_t)e * b->gate.rows_per_expert + r, 0, u, b->n_embd, scratch->f);
             double up = device_dot(&b->up, (uint64_t)e * b->up.rows_per_expert + r, 0, u, b->n_embd, scratch->f);
             AT(float, a->h)[(size_t)entry * b->ff + r] = act_apply(ACT_SILU, (float)gate) * (float)up;
@@ -392,13 +392,13 @@ void moe_mix_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_
 {
     const struct moe_mix_args *a = args;
     const struct moe_block *b = AT(const struct moe_block, a->block);
-    uint32_t spans = (b->n_embd + MOE_MIX_GRAIN - 1) / MOE_MIX_GRAIN;
+    uint32_t grain = a->spans * MOE_MIX_GRAIN, blocks = (b->n_embd + grain - 1) / grain;
     float *shared = scratch->f, *tmp = shared + b->shared_ff;
     for (uint32_t g = first / MOE_MIX_GRAIN; g < (first + n_items) / MOE_MIX_GRAIN; g++) {
-        uint32_t t = g / spans, r0 = g % spans * MOE_MIX_GRAIN;
+        uint32_t t = g / blocks, r0 = g % blocks * grain;
         for (uint32_t i = 0; i < b->shared_ff; i++)
             shared[i] = act_apply(ACT_SILU, AT(const float, a->gate)[(size_t)t * b->shared_ff + i]) * AT(const float, a->up)[(size_t)t * b->shared_ff + i];
-        for (uint32_t r = r0; r < MIN(r0 + MOE_MIX_GRAIN, b->n_embd); r++) {
+        for (uint32_t r = r0; r < MIN(r0 + grain, b->n_embd); r++) {
             double sum = (double)AT(const float, a->scalar)[t] * device_dot(&b->shared_down, r, 0, shared, b->shared_ff, tmp);
             for (uint32_t k = t * b->n_used; k < (t + 1) * b->n_used; k++)
                 sum += (double)AT(const float, a->weight)[k] * device_dot(&b->down, (uint64_t)AT(const uint32_t, a->id)[k] * b->n_embd + r, 0,

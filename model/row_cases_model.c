@@ -349,11 +349,12 @@ static void moe_up(struct row_case *c)
     b->up = case_device_mat(c, "up", other ? QUANT_F16 : type, common || other, b->n_embd, b->ff * b->n_expert, &size[1]);
     b->gate.rows_per_expert = b->up.rows_per_expert = b->ff;
     float *h = case_f32(c, "h", BUF_OUT, (size_t)n * b->ff);
-    struct moe_up_args a = { .block = ADDR(b), .id = ADDR(id), .u = ADDR(case_f32(c, "u", BUF_IN, (size_t)x.n_tok * b->n_embd)), .h = ADDR(h), .n_tok = x.n_tok };
+    struct moe_up_args a = { .block = ADDR(b), .id = ADDR(id), .u = ADDR(case_f32(c, "u", BUF_IN, (size_t)x.n_tok * b->n_embd)), .h = ADDR(h), .n_tok = x.n_tok, .spans = 1 + case_rnd(c, 4) };
+    uint32_t grain = a.spans * MOE_UP_GRAIN;
     product_tolerance(c, h, b->n_embd, size, SUM_ABS(b->n_embd, fmax(DEVICE_TERM(size[0]), DEVICE_TERM(size[1]))));
     case_shape(c, "%s%s, n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u", quant_type(type)->name, common ? " (common)" : "", x.n_tok, b->n_expert, b->n_used,
                b->n_embd, b->ff);
-    case_call(c, &a, sizeof a, (b->ff + MOE_UP_GRAIN - 1) / MOE_UP_GRAIN * n * MOE_UP_GRAIN);
+    case_call(c, &a, sizeof a, (b->ff + grain - 1) / grain * n * MOE_UP_GRAIN);
 }
 
 static void moe_mix(struct row_case *c)
@@ -377,13 +378,14 @@ static void moe_mix(struct row_case *c)
     struct moe_mix_args a = { .block = ADDR(b), .id = ADDR(id), .weight = ADDR(weight), .h = ADDR(case_f32(c, "h", BUF_IN, (size_t)n * b->ff)), .y = ADDR(y),
                               .gate = ADDR(case_f32(c, "gate", BUF_IN, (size_t)x.n_tok * b->shared_ff)),
                               .up = ADDR(case_f32(c, "up", BUF_IN, (size_t)x.n_tok * b->shared_ff)),
-                              .scalar = ADDR(case_f32(c, "scalar", BUF_IN, x.n_tok)), .n_tok = x.n_tok };
+                              .scalar = ADDR(case_f32(c, "scalar", BUF_IN, x.n_tok)), .n_tok = x.n_tok, .spans = 1 + case_rnd(c, 4) };
+    uint32_t grain = a.spans * MOE_MIX_GRAIN;
     /* one sum over all slots, shares of at most 2 / n_used, and the shared product, whose terms have the error of silu */
     case_tolerance(c, y, SUM_ABS(b->ff * b->n_used, 2 * DEVICE_TERM(size[0]) / b->n_used) + SUM_ABS(b->shared_ff, DEVICE_TERM(size[1])) +
                              PRODUCT_SIZE(b->shared_ff, size[1]) * SIGMOID_REL(1), 0);
     case_shape(c, "%s%s and %s, n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u, shared %u", quant_type(type)->name, common ? " (common)" : "",
                quant_type(shared_type)->name, x.n_tok, b->n_expert, b->n_used, b->n_embd, b->ff, b->shared_ff);
-    case_call(c, &a, sizeof a, x.n_tok * ((b->n_embd + MOE_MIX_GRAIN - 1) / MOE_MIX_GRAIN) * MOE_MIX_GRAIN);
+    case_call(c, &a, sizeof a, x.n_tok * ((b->n_embd + grain - 1) / grain) * MOE_MIX_GRAIN);
 }
 
 static void moe_count(struct row_case *c)

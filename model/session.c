@@ -224,14 +224,25 @@ static status fetch_logits(session *s, uint32_t row0, uint32_t n_row, struct err
     return gpu_read(s->m->gpu, s->logits + row0 * row, s->f.logits + row0 * row * sizeof(float), n_row * row * sizeof(float), e);
 }
 
-/* step: of all rows, then of each row alone, as far as there are calls for one */
+/* What a call moves, in a step of which step[0] describes all rows and the others, as far as there are calls for one, each row alone */
+static struct gpu_moves moves_of(const struct gpu_cmd *c, const struct gpu_call *call, const struct gpu_step *step)
+{
+    struct gpu_moves sum = { 0 };
+    if (call->row != GPU_EACH_ROW)
+        return gpu_moves_of(c, call, step[call->row].pos, step[call->row].n_tok);
+    for (uint32_t r = 1; r <= step->n_tok; r++) {
+        struct gpu_moves one = gpu_moves_of(c, call, step[r].pos, 1);
+        gpu_moves_add(&sum, &one);
+    }
+    return sum;
+}
+
 static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, bool decode, double start, const double *seconds, session_call_fn fn, void *ctx)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         const struct gpu_call *call = &c->call[i];
-        const struct gpu_step *at = &step[call->row];
         struct session_call report = { .row = call->table->row[call->id].id, .part = call->part, .decode = decode, .start = start,
-                                       .moves = gpu_moves_of(c, call, at->pos, at->n_tok), .seconds = seconds ? seconds[i] : 0 };
+                                       .moves = moves_of(c, call, step), .seconds = seconds ? seconds[i] : 0 };
         fn(ctx, &report);
         start += report.seconds;
     }

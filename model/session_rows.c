@@ -36,7 +36,7 @@ status session_decode_rows(session *const *place, const int32_t *ids, uint32_t n
         session *s = place[r];
         assert(s->n_pending == 0 && !s->tap);
         TRY(session_check_room(s, &ids[r], 1, e));
-        row[r] = (struct forward_row){ ids[r], s->n_past, s->past };
+        row[r] = (struct forward_row){ &s->f, ids[r], s->n_past, s->past };
     }
     forward_rows_begin(&first->f, row, n);
     if (!is_recorded(&first->together, place, n))
