@@ -74,7 +74,7 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok, enum gdn_p
     const struct shape *s = f->shape;
     uint32_t width = s->n_stream * s->n_embd;
     const struct verify_rows *kept = phase == GDN_VERIFY ? &f->verify.rows[s->n_layer] : NULL;
-    gpu_addr z = kept ? kept->next : f->ple_s.z, window = kept ? kept->window : f->ple_s.window;
+    gpu_addr z = kept ? kept->next : f->ple_s.z;
     forward_settle(c, f, n_tok);
     c->part = "ngram";
     gpu_matmul(c, f->ple_in, 2, f->ngram_at, s->ple_head * s->ple_row, n_tok);
@@ -86,7 +86,8 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok, enum gdn_p
         return;
     }
     CALL(c, model_kernels, K_ple_conv, width, struct ple_conv_args, .z = z, .gv = f->ple_s.gv, .conv = f->ple_s.conv,
-         .window = window, .residual = f->residual, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = n_tok);
+         .block = gpu_block(c, &f->ple_block[kept != NULL]), .residual = f->residual, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram,
+         .n_tok = n_tok);
 }
 
 /* Spans that a group takes, so that about MOE_GROUPS groups share out n of them */
@@ -358,6 +359,7 @@ void forward_place(struct forward *f, struct forward_memory *m, const struct lay
     f->head = arena_take(&m->blocks, 1, sizeof *f->head);
     f->ple_in = arena_take(&m->blocks, 2, sizeof *f->ple_in);
     f->token_embd = arena_take(&m->blocks, 1, sizeof *f->token_embd);
+    f->ple_block = arena_take(&m->blocks, 2, sizeof *f->ple_block);
     forward_place_step(f, m);
     f->residuals[0] = f->residuals[1] = FLOATS(n * wide);
     if (f->device) { /* fused calls: few rows */
@@ -437,7 +439,7 @@ void forward_place(struct forward *f, struct forward_memory *m, const struct lay
     *f->head = job(&f->w->output, f->logits, ACT_NONE, 1);
     f->ple_in[0] = job(&f->w->ple.key, f->ple_s.key, ACT_NONE, 1);
     f->ple_in[1] = job(&f->w->ple.value, f->ple_s.value, ACT_NONE, 1);
-    f->ple_s.window = ple_window;
+    f->ple_block[0].window = ple_window;
     f->ple_s.norm_key = f->w->ple.norm_key;
     f->ple_s.norm_query = f->w->ple.norm_query;
     f->ple_s.norm_conv = f->w->ple.norm_conv;

@@ -78,6 +78,7 @@ struct forward {
     struct matmul_job *head;
     struct matmul_job *ple_in;   /* [2]: key, value */
     struct gpu_mat *token_embd;
+    struct ple_block *ple_block; /* [2]: of the sequence; of its verify steps */
     /* SHARED memory: what the host writes for every step. A device copies it to the places *_at first. */
     struct gpu_step *step; /* [1 + DECODE_ROWS], in a struct forward_step */
     uint32_t *fold;
@@ -114,7 +115,7 @@ struct forward {
         gpu_addr count, entry_of, tile, n_tile, e, shared_y; /* on a device, many rows */
     } moe_s;
     struct {
-        gpu_addr key, value, gv, z, window; /* window is session state */
+        gpu_addr key, value, gv, z;
         gpu_addr norm_key, norm_query, norm_conv, conv;
     } ple_s;
     struct forward_verify verify;

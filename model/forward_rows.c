@@ -36,24 +36,33 @@ void forward_rows_gather(struct forward *f, const struct forward_row *rows, uint
     }
 }
 
-void forward_rows_ple_conv(struct gpu_cmd *c, struct forward *f)
-{
-    const struct shape *s = f->shape;
-    uint32_t width = s->n_stream * s->n_embd, first = c->n;
-    for (uint32_t r = 0; r < f->seqs.n; r++) {
-        uint64_t at = r * (uint64_t)width * sizeof(float);
-        c->row = (uint8_t)(1 + r);
-        CALL(c, model_kernels, K_ple_conv, width, struct ple_conv_args, .z = f->ple_s.z + at, .gv = f->ple_s.gv + at, .conv = f->ple_s.conv,
-             .window = f->seqs.of[r]->ple_s.window, .residual = f->residual + at, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = 1);
-    }
-    c->row = 0;
-    gpu_record_side_by_side(c, first, f->seqs.n);
-}
-
 /* Where the step blocks of the rows are */
 static gpu_addr steps_at(const struct forward *f) { return f->step_at + sizeof *f->step; }
 /* The blocks that calls have for row r: on a device those of f, from which kernels go on */
 static const struct forward *blocks_of(const struct forward *f, uint32_t r) { return f->device ? f : f->seqs.of[r]; }
+
+void forward_rows_ple_conv(struct gpu_cmd *c, struct forward *f)
+{
+    const struct shape *s = f->shape;
+    uint32_t width = s->n_stream * s->n_embd, first = c->n;
+    struct ple_conv_args a = { .z = f->ple_s.z, .gv = f->ple_s.gv, .conv = f->ple_s.conv, .residual = f->residual, .width = width, .taps = s->ple_conv_taps,
+                               .dilation = s->ple_ngram, .n_tok = 1 };
+    if (f->device) {
+        c->row = GPU_EACH_ROW;
+        a.block = gpu_block(c, f->ple_block);
+        a.apart = steps_at(f);
+        gpu_record(c, &model_kernels, K_ple_conv, &a, sizeof a, f->seqs.n * (uint32_t)size_up(width, PLE_CONV_GRAIN));
+    }
+    for (uint32_t r = 0; r < f->seqs.n && !f->device; r++) {
+        c->row = (uint8_t)(1 + r);
+        a.block = gpu_block(c, f->seqs.of[r]->ple_block);
+        gpu_record(c, &model_kernels, K_ple_conv, &a, sizeof a, width);
+        a.z += width * sizeof(float), a.gv += width * sizeof(float), a.residual += width * sizeof(float);
+    }
+    c->row = 0;
+    if (!f->device)
+        gpu_record_side_by_side(c, first, f->seqs.n);
+}
 
 void forward_rows_qsa(struct gpu_cmd *c, struct forward *f, uint32_t il)
 {

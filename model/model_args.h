@@ -161,7 +161,7 @@ struct moe_up_args {
     uint32_t spans;
 };
 /* moe_mix: y[t] = sum over slots, ascending, of weight * down_e h, plus scalar[t] * shared_down (silu(gate) * up).
- * Blocks: rows x `spans` spans of MOE_MIX_GRAIN columns. Items = blocks * MOE_MIX_GRAIN. */
+ * Blocks: `spans` spans of MOE_MIX_GRAIN columns x rows, rows fastest: those that share an expert find it in the caches. Items = blocks * MOE_MIX_GRAIN. */
 #define MOE_MIX_GRAIN 4
 struct moe_mix_args {
     gpu_addr block;
@@ -261,12 +261,20 @@ struct ple_gate_args {
     uint32_t reserved;
 };
 
-/* Steps 7-9: dilated depthwise convolution over z, R += gv + silu(o); the window moves on. Items: channels n_stream * n_embd. */
+/* What of the path belongs to a sequence */
+struct ple_block {
+    gpu_addr window; /* [(taps - 1) * dilation, width] f32: z of the last tokens, oldest first */
+};
+
+/* Steps 7-9: dilated depthwise convolution over z, R += gv + silu(o); the window moves on. Items: channels n_stream * n_embd; of rows that are apart those of
+ * each row, rounded up to PLE_CONV_GRAIN. */
+#define PLE_CONV_GRAIN 64
 struct ple_conv_args {
     gpu_addr z, gv;    /* [n_tok, width] f32 */
     gpu_addr conv;     /* [width, taps] f32, last tap = current token */
-    gpu_addr window;   /* [(taps - 1) * dilation, width] f32: z of the last tokens, oldest first */
+    gpu_addr block;    /* struct ple_block */
     gpu_addr residual; /* [n_tok, width] f32, in and out */
+    gpu_addr apart;    /* see struct gpu_step; then n_tok is 1 */
     uint32_t width, taps, dilation, n_tok;
 };
 
