@@ -52,11 +52,13 @@ void gdn_fuse_conv(struct gdn_layer *l, const struct gdn_scratch *s)
     l->step_in[0].n_taps = l->block.taps;
 }
 
+/* Whether products convolve: those of a device, for the one row of a sequence that a step generates */
+static bool fused(const struct gpu_cmd *c, enum gdn_phase phase) { return phase == GDN_DECODE && gpu_backend_of(c->gpu) != GPU_CPU; }
+
 /* What belongs to the sequence of the rows: convolution, unless the products had it in them, and recurrence */
-static void recur(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_scratch *s, const struct gdn_dims *d, uint32_t n_tok, enum gdn_phase phase,
-                  bool convolved)
+static void recur(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_scratch *s, const struct gdn_dims *d, uint32_t n_tok, enum gdn_phase phase)
 {
-    if (!convolved)
+    if (!fused(c, phase))
         CALL(c, gdn_kernels, K_gdn_conv, gdn_width(d), struct gdn_conv_args, .block = gpu_block(c, &l->block), .raw = s->raw, .out = s->conv,
              .n_tok = n_tok);
     CALL(c, gdn_kernels, phase == GDN_DECODE ? K_gdn_step : K_gdn_chunk, d->n_v, struct gdn_mix_args, .block = gpu_block(c, &l->block), .qkv = s->conv,
@@ -66,10 +68,9 @@ static void recur(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn
 void gdn_record(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr u, uint32_t n_tok,
                 enum gdn_phase phase)
 {
-    bool fused = phase == GDN_DECODE && gpu_backend_of(c->gpu) != GPU_CPU;
     c->part = "gdn";
-    gpu_matmul(c, fused ? l->step_in : l->in, COUNT_OF(l->in), u, d->n_embd, n_tok);
-    recur(c, l, s, d, n_tok, phase, fused);
+    gpu_matmul(c, fused(c, phase) ? l->step_in : l->in, COUNT_OF(l->in), u, d->n_embd, n_tok);
+    recur(c, l, s, d, n_tok, phase);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_v * d->dim, n_tok);
 }
 
@@ -109,18 +110,25 @@ static struct gdn_scratch scratch_of_row(const struct gdn_scratch *s, const stru
                                  .mixed = s->mixed + v };
 }
 
-/* The products of a device cannot convolve here: their job knows one window. The convolution by itself gives the same bits. */
-void gdn_record_rows(struct gpu_cmd *c, const struct gdn_layer *const *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr u)
+void gdn_record_rows(struct gpu_cmd *c, const struct gdn_layer *const *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr apart,
+                     gpu_addr u)
 {
     c->part = "gdn";
-    gpu_matmul(c, l[0]->in, COUNT_OF(l[0]->in), u, d->n_embd, n);
-    uint32_t first = c->n;
-    for (uint32_t r = 0; r < n; r++) {
-        struct gdn_scratch of = scratch_of_row(s, d, r);
-        c->row = (uint8_t)(1 + r);
-        recur(c, l[r], &of, d, 1, GDN_DECODE, false);
+    if (fused(c, GDN_DECODE)) {
+        gpu_matmul_apart(c, l[0]->step_in, COUNT_OF(l[0]->step_in), u, d->n_embd, n, apart);
+        c->row = GPU_EACH_ROW;
+        CALL(c, gdn_kernels, K_gdn_step, n * d->n_v, struct gdn_mix_args, .block = gpu_block(c, &l[0]->block), .qkv = s->conv, .gate = s->gate, .beta = s->beta,
+             .alpha = s->alpha, .out = s->mixed, .apart = apart, .n_tok = 1);
+    } else {
+        gpu_matmul(c, l[0]->in, COUNT_OF(l[0]->in), u, d->n_embd, n);
+        uint32_t first = c->n;
+        for (uint32_t r = 0; r < n; r++) {
+            struct gdn_scratch of = scratch_of_row(s, d, r);
+            c->row = (uint8_t)(1 + r);
+            recur(c, l[r], &of, d, 1, GDN_DECODE);
+        }
+        gpu_record_side_by_side(c, first, n);
     }
     c->row = 0;
-    gpu_record_side_by_side(c, first, n);
     gpu_matmul(c, &l[0]->out, 1, s->mixed, d->n_v * d->dim, n);
 }

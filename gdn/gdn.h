@@ -59,7 +59,9 @@ void gdn_record_verify(struct gpu_cmd *c, const struct gdn_layer *l, const struc
                        gpu_addr fold, gpu_addr u, uint32_t n_tok);
 /* The first half of that alone. */
 void gdn_record_fold(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_dims *d, const struct gdn_rows *r, gpu_addr fold);
-/* The same for one row of each of n sequences, row r with the state of l[r], whose products are those of l[0]. */
-void gdn_record_rows(struct gpu_cmd *c, const struct gdn_layer *const *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr u);
+/* The same for one row of each of n sequences, row r with the state of l[r], whose products are those of l[0]. On a device one call serves all rows: it has
+ * the blocks of l[0], and finds those of row r by the step block number r of `apart` (struct gpu_step). */
+void gdn_record_rows(struct gpu_cmd *c, const struct gdn_layer *const *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr apart,
+                     gpu_addr u);
 
 #endif

@@ -36,6 +36,7 @@ struct gdn_mix_args {
     gpu_addr beta;  /* [n_tok, H] f32: sigmoid of the beta logits */
     gpu_addr alpha; /* [n_tok, H] f32: decay logits */
     gpu_addr out;   /* [n_tok, H*N] f32 */
+    gpu_addr apart; /* gdn_step: see struct gpu_step; then n_tok is 1, and an item is a head of one row, the rows outermost */
     uint32_t n_tok;
     uint32_t reserved;
 };

@@ -107,9 +107,12 @@ static void step(const void *args, uint32_t first, uint32_t n, struct cpu_scratc
     const struct gdn_block *b = AT(const struct gdn_block, a->block);
     uint32_t N = b->dim;
     assert(scratch->n >= 4 * (size_t)N);
-    for (uint32_t h = first; h < first + n; h++)
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t row = item / b->n_v, h = item % b->n_v; /* row 0 unless rows are apart */
+        float *state = AT(float, AT(const struct gdn_block, gpu_own_block(a->block, a->apart, row))->state);
         for (uint32_t t = 0; t < a->n_tok; t++)
-            step_row(a, b, h, t, AT(float, b->state) + (size_t)h * N * N, scratch->f, scratch->f + N, scratch->f + 2 * N);
+            step_row(a, b, h, row + t, state + (size_t)h * N * N, scratch->f, scratch->f + N, scratch->f + 2 * N);
+    }
 }
 
 static void verify(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)

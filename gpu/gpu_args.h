@@ -24,14 +24,15 @@ struct gpu_mat {
 #define ACT_SILU 1
 #define ACT_SIGMOID 2
 #define ACT_SIGMOID2 3 /* 2 * sigmoid */
-#define ACT_CONV 4     /* short convolution over time, then silu: matvec rows only */
+#define ACT_CONV 4     /* short convolution over time, then silu: matvec rows only, one row of x or rows that are apart */
 
 /* One product of a call: y[t][r] = act(scale * dot(w[r], x[t])). */
 struct matmul_job {
     STRUCT(gpu_mat) w;
     gpu_addr y;        /* [n_tok, y_stride] f32 */
     gpu_addr taps;     /* ACT_CONV: [n_out, n_taps] f32, last tap = current token */
-    gpu_addr window;   /* ACT_CONV: [n_taps - 1, n_out] f32, values before the convolution of the last tokens, oldest first; moves on */
+    gpu_addr window;   /* ACT_CONV: [n_taps - 1, n_out] f32, values before the convolution of the last tokens, oldest first; moves on. Apart: each row has
+                        * that of the job in its own layer block */
     uint32_t y_stride; /* floats between two rows of y */
     uint32_t act;      /* ACT_* */
     float scale;
@@ -44,8 +45,9 @@ struct matmul_job {
 #define MATMUL_GRAIN 32
 #define MATVEC_JOBS 5
 struct matmul_args {
-    gpu_addr x;   /* [n_tok, x_stride] f32 */
-    gpu_addr job; /* [n_job] struct matmul_job */
+    gpu_addr x;     /* [n_tok, x_stride] f32 */
+    gpu_addr job;   /* [n_job] struct matmul_job */
+    gpu_addr apart; /* matvec: see struct gpu_step */
     uint32_t x_stride;
     uint32_t n_job;
     uint32_t n_tok;
@@ -73,15 +75,30 @@ struct copy_args {
     uint32_t n[4];           /* units; 0: no piece */
 };
 
-/* The step block: what changes from step to step, in memory that the rows read. */
+/* The step block: what changes from step to step, in memory that the rows read.
+ *
+ * Rows are apart where each is the next one of a sequence of its own. Then there is a step block for each row, which describes a step of that row alone, and a
+ * call has the layer blocks of one sequence: those of the others lie at a fixed distance behind them, and differ only in the addresses of caches and
+ * states. An argument `apart` is the address of these step blocks, or 0: all rows follow each other in one sequence. */
+#define GPU_STEP_BYTES 32
 struct gpu_step {
     gpu_addr ids;  /* [n_tok] i32 */
     gpu_addr rope; /* [3 + n_tok, rope_dim / 2] pairs (cos, sin) f32; entry j is for position pos - 3 + j */
     uint32_t n_tok;
     uint32_t pos;     /* position of row 0 */
     uint32_t arrived; /* counter of a launch whose last group goes on; 0 between launches */
-    uint32_t reserved;
+    uint32_t blocks;  /* apart: bytes from the layer blocks that the call has to those of the row's sequence */
 };
+
+#ifndef HAYATE_KERNEL
+/* For rows in C, what gpu/lang/apart.h has for kernels */
+static inline const struct gpu_step *gpu_step_of(gpu_addr apart, uint32_t r) { return AT(const struct gpu_step, apart) + r; }
+static inline gpu_addr gpu_own_block(gpu_addr block, gpu_addr apart, uint32_t r) { return apart ? block + gpu_step_of(apart, r)->blocks : block; }
+static inline uint32_t gpu_position(gpu_addr step, gpu_addr apart, uint32_t r)
+{
+    return apart ? gpu_step_of(apart, r)->pos : AT(const struct gpu_step, step)->pos + r;
+}
+#endif
 
 /* out[t][s][i] = table[ids[t]][i] for every stream s: the start of the residual; an id beyond the table is its last one. Items: rows. */
 struct embed_args {

@@ -57,7 +57,7 @@ uint32_t gpu_matvec_blocks(struct matmul_args *a, const struct matmul_job *jobs,
 }
 
 /* Jobs that one build understands go together: any number of common types and one other. */
-static void products(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok)
+static void products(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok, gpu_addr apart)
 {
     for (uint32_t first = 0, n; first < n_job; first += n) {
         bool matrix = on_matrix(c, &jobs[first].w, n_tok);
@@ -69,7 +69,7 @@ static void products(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t 
             build = own ? own : build;
             tiles += (jobs[first + n].w.n_out + GEMM_ROWS - 1) / GEMM_ROWS;
         }
-        struct matmul_args a = { .x = x, .job = gpu_block(c, jobs + first), .x_stride = x_stride, .n_job = n, .n_tok = n_tok };
+        struct matmul_args a = { .x = x, .job = gpu_block(c, jobs + first), .apart = apart, .x_stride = x_stride, .n_job = n, .n_tok = n_tok };
         if (matrix) {
             gpu_record(c, &gpu_kernels, K_gemm_NONE + build, &a, sizeof a, tiles * ((n_tok + GEMM_TOKENS - 1) / GEMM_TOKENS));
         } else {
@@ -79,6 +79,12 @@ static void products(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t 
         if (first)
             gpu_record_parallel(c);
     }
+}
+
+void gpu_matmul_apart(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok, gpu_addr apart)
+{
+    assert(gpu_backend_of(c->gpu) != GPU_CPU && n_tok <= 8);
+    products(c, jobs, n_job, x, x_stride, n_tok, apart);
 }
 
 void gpu_quantise(struct gpu_cmd *c, gpu_addr x, uint32_t x_stride, uint32_t n, uint32_t n_tok, size_t at)
@@ -100,7 +106,7 @@ void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job
     if (n_tok == 0)
         return;
     if (gpu_backend_of(c->gpu) != GPU_CPU) {
-        products(c, jobs, n_job, x, x_stride, n_tok);
+        products(c, jobs, n_job, x, x_stride, n_tok, 0);
         return;
     }
     for (uint32_t i = 0; i < n_job; i++)
@@ -115,3 +121,4 @@ void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job
 }
 
 _Static_assert(sizeof(struct matmul_job) == MATMUL_JOB_BYTES, "the kernels step through jobs by this size");
+_Static_assert(sizeof(struct gpu_step) == GPU_STEP_BYTES, "and through the step blocks of rows by this one");

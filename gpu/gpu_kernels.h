@@ -24,6 +24,8 @@ size_t gpu_scratch_floats(uint32_t n_in);
 
 /* Records y = act(scale * W x) for the jobs of one call; see struct matmul_args. jobs is host-readable memory. */
 void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok);
+/* The same on a device for rows that are apart, where jobs convolve; n_tok up to 8. */
+void gpu_matmul_apart(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok, gpu_addr apart);
 
 /* Cuts the products of a matvec call into blocks: fills grain, end and, where it is 0, tok_group from n_tok and the n_job jobs, which are host-readable, and
  * returns how many blocks there are. grain: output rows of a block; 0: what suits the sizes. */

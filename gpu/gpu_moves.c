@@ -22,14 +22,14 @@ void matmul_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m
 {
     const struct matmul_args *a = args;
     const struct matmul_job *job = gpu_at_block(at, a->job);
-    uint64_t n = a->n_tok;
+    uint64_t n = a->n_tok, n_seq = a->apart ? n : 1;
     for (uint32_t i = 0; i < a->n_job; i++) {
         gpu_add_product(m, &job[i].w, job[i].w.n_out, n);
         m->activations += moves_words(n * job[i].w.n_out);
         if (job[i].act != ACT_CONV)
             continue;
         m->vectors += moves_words((uint64_t)job[i].w.n_out * job[i].n_taps);
-        m->state += 2 * moves_words((uint64_t)job[i].w.n_out * (job[i].n_taps - 1));
+        m->state += 2 * moves_words(n_seq * job[i].w.n_out * (job[i].n_taps - 1));
         m->flops += 2 * n * job[i].w.n_out * job[i].n_taps;
     }
     m->activations += moves_words(n * job->w.n_in);

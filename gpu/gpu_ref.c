@@ -87,21 +87,17 @@ double device_dot(const struct gpu_mat *w, uint64_t row, uint32_t column, const 
     return sum;
 }
 
-/* v[t] holds the values of output row r before the activation: silu of their convolution, and the window moves on */
-static void convolve(const struct matmul_job *job, uint32_t r, const float *v, float *y, uint32_t n)
+/* silu of the convolution of v, the value of output row r, and the window of the job moves on */
+static float convolve(const struct matmul_job *job, uint32_t r, float v)
 {
-    float *window = AT(float, job->window);
+    float *window = AT(float, job->window), sum = 0;
+    const float *tap = AT(const float, job->taps) + r * job->n_taps;
     uint32_t past = job->n_taps - 1, width = job->w.n_out;
-    for (uint32_t t = 0; t < n; t++) {
-        float sum = 0;
-        for (uint32_t k = 0; k <= past; k++) {
-            uint32_t back = past - k;
-            sum += AT(const float, job->taps)[r * job->n_taps + k] * (t >= back ? v[t - back] : window[(size_t)(past + t - back) * width + r]);
-        }
-        y[(size_t)t * job->y_stride + r] = act_apply(ACT_SILU, sum);
+    for (uint32_t k = 0; k < past; k++) {
+        sum += tap[k] * window[(size_t)k * width + r];
+        window[(size_t)k * width + r] = k + 1 < past ? window[(size_t)(k + 1) * width + r] : v;
     }
-    for (uint32_t k = 0; k < past; k++)
-        window[(size_t)k * width + r] = n + k >= past ? v[n + k - past] : window[(size_t)(n + k) * width + r];
+    return act_apply(ACT_SILU, sum + tap[past] * v);
 }
 
 void matvec_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_scratch *scratch)
@@ -115,15 +111,11 @@ void matvec_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_s
         for (; block >= (job->w.n_out + a->grain - 1) / a->grain; job++)
             block -= (job->w.n_out + a->grain - 1) / a->grain;
         for (uint32_t r = block * a->grain; r < MIN((block + 1) * a->grain, job->w.n_out); r++) {
-            float v[64], *y = AT(float, job->y) + (size_t)t0 * job->y_stride;
-            assert(n <= COUNT_OF(v));
-            for (uint32_t t = 0; t < n; t++)
-                v[t] = job->scale * (float)device_dot(&job->w, r, 0, AT(const float, a->x) + (size_t)(t0 + t) * a->x_stride, job->w.n_in, scratch->f);
-            if (job->act == ACT_CONV)
-                convolve(job, r, v, y, n);
-            else
-                for (uint32_t t = 0; t < n; t++)
-                    y[(size_t)t * job->y_stride + r] = act_apply(job->act, v[t]);
+            for (uint32_t t = t0; t < t0 + n; t++) {
+                float v = job->scale * (float)device_dot(&job->w, r, 0, AT(const float, a->x) + (size_t)t * a->x_stride, job->w.n_in, scratch->f);
+                const struct matmul_job *own = AT(const struct matmul_job, gpu_own_block(ADDR(job), a->apart, t));
+                AT(float, job->y)[(size_t)t * job->y_stride + r] = job->act == ACT_CONV ? convolve(own, r, v) : act_apply(job->act, v);
+            }
         }
     }
 }

@@ -74,7 +74,7 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok, enum gdn_p
     const struct shape *s = f->shape;
     uint32_t width = s->n_stream * s->n_embd;
     const struct verify_rows *kept = phase == GDN_VERIFY ? &f->verify.rows[s->n_layer] : NULL;
-    gpu_addr z = kept ? kept->next : f->ple_s.z, window = kept ? kept->window : f->ple_s.window;
+    gpu_addr z = kept ? kept->next : f->ple_s.z;
     forward_settle(c, f, n_tok);
     c->part = "ngram";
     gpu_matmul(c, f->ple_in, 2, f->ngram_at, s->ple_head * s->ple_row, n_tok);
@@ -86,7 +86,15 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok, enum gdn_p
         return;
     }
     CALL(c, model_kernels, K_ple_conv, width, struct ple_conv_args, .z = z, .gv = f->ple_s.gv, .conv = f->ple_s.conv,
-         .window = window, .residual = f->residual, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram, .n_tok = n_tok);
+         .block = gpu_block(c, &f->ple_block[kept != NULL]), .residual = f->residual, .width = width, .taps = s->ple_conv_taps, .dilation = s->ple_ngram,
+         .n_tok = n_tok);
+}
+
+/* Spans that a group takes, so that about MOE_GROUPS groups share out n of them */
+static uint32_t spans_of_group(uint32_t n)
+{
+    enum { MOE_GROUPS = 1024, MOE_SPANS_MAX = 8 };
+    return MIN(MAX(n / MOE_GROUPS, 1u), (uint32_t)MOE_SPANS_MAX);
 }
 
 /* The experts of a few rows, or of any number where nothing groups them: each (row, slot) by itself */
@@ -95,11 +103,12 @@ static void experts_apart(struct gpu_cmd *c, const struct forward *f, const stru
     const struct moe_block *b = &l->moe;
     gpu_addr block = gpu_block(c, b);
     uint32_t up = K_moe_up_NONE + 2 * device_build_of(b->gate.type), down = K_moe_mix_NONE + 2 * device_build_of(b->down.type);
-    CALL(c, model_kernels, up, n_tok * b->n_used * (uint32_t)size_up(b->ff, MOE_UP_GRAIN), struct moe_up_args, .block = block, .id = f->moe_s.id,
-         .u = f->u, .h = f->moe_s.h, .n_tok = n_tok);
-    CALL(c, model_kernels, down, n_tok * (uint32_t)size_up(b->n_embd, MOE_MIX_GRAIN), struct moe_mix_args, .block = block, .id = f->moe_s.id,
-         .weight = f->moe_s.weight, .h = f->moe_s.h, .gate = f->moe_s.shared_gate, .up = f->moe_s.shared_up, .scalar = f->moe_s.shared_scalar, .y = f->y,
-         .n_tok = n_tok);
+    uint32_t up_spans = (b->ff + MOE_UP_GRAIN - 1) / MOE_UP_GRAIN, mix_spans = (b->n_embd + MOE_MIX_GRAIN - 1) / MOE_MIX_GRAIN;
+    struct moe_up_args u = { .block = block, .id = f->moe_s.id, .u = f->u, .h = f->moe_s.h, .n_tok = n_tok, .spans = spans_of_group(n_tok * b->n_used * up_spans) };
+    struct moe_mix_args m = { .block = block, .id = f->moe_s.id, .weight = f->moe_s.weight, .h = f->moe_s.h, .gate = f->moe_s.shared_gate,
+                              .up = f->moe_s.shared_up, .scalar = f->moe_s.shared_scalar, .y = f->y, .n_tok = n_tok, .spans = spans_of_group(n_tok * mix_spans) };
+    gpu_record(c, &model_kernels, up, &u, sizeof u, n_tok * b->n_used * ((up_spans + u.spans - 1) / u.spans) * MOE_UP_GRAIN);
+    gpu_record(c, &model_kernels, down, &m, sizeof m, n_tok * ((mix_spans + m.spans - 1) / m.spans) * MOE_MIX_GRAIN);
 }
 
 /* The experts of many rows: sorted by expert, each expert's weights read once */
@@ -350,6 +359,7 @@ void forward_place(struct forward *f, struct forward_memory *m, const struct lay
     f->head = arena_take(&m->blocks, 1, sizeof *f->head);
     f->ple_in = arena_take(&m->blocks, 2, sizeof *f->ple_in);
     f->token_embd = arena_take(&m->blocks, 1, sizeof *f->token_embd);
+    f->ple_block = arena_take(&m->blocks, 2, sizeof *f->ple_block);
     forward_place_step(f, m);
     f->residuals[0] = f->residuals[1] = FLOATS(n * wide);
     if (f->device) { /* fused calls: few rows */
@@ -429,7 +439,7 @@ void forward_place(struct forward *f, struct forward_memory *m, const struct lay
     *f->head = job(&f->w->output, f->logits, ACT_NONE, 1);
     f->ple_in[0] = job(&f->w->ple.key, f->ple_s.key, ACT_NONE, 1);
     f->ple_in[1] = job(&f->w->ple.value, f->ple_s.value, ACT_NONE, 1);
-    f->ple_s.window = ple_window;
+    f->ple_block[0].window = ple_window;
     f->ple_s.norm_key = f->w->ple.norm_key;
     f->ple_s.norm_query = f->w->ple.norm_query;
     f->ple_s.norm_conv = f->w->ple.norm_conv;

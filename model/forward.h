@@ -79,6 +79,7 @@ struct forward {
     struct matmul_job *head;
     struct matmul_job *ple_in;   /* [2]: key, value */
     struct gpu_mat *token_embd;
+    struct ple_block *ple_block; /* [2]: of the sequence; of its verify steps */
     /* SHARED memory: what the host writes for every step. A device copies it to the places *_at first. */
     struct gpu_step *step; /* [1 + DECODE_ROWS], in a struct forward_step */
     uint32_t *fold;
@@ -116,7 +117,7 @@ struct forward {
         gpu_addr count, entry_of, tile, n_tile, e, shared_y; /* on a device, many rows */
     } moe_s;
     struct {
-        gpu_addr key, value, gv, z, window; /* window is session state */
+        gpu_addr key, value, gv, z;
         gpu_addr norm_key, norm_query, norm_conv, conv;
     } ple_s;
     struct forward_verify verify;
@@ -188,13 +189,14 @@ void forward_fold(struct gpu_cmd *c, struct forward *f);
 
 /* ---- steps with one row of each of several sequences: forward_rows.c ---- */
 
-/* Where a row comes from: its id, the position it takes, and what ngram_gather calls past. */
+/* Where a row comes from: the schedule of its sequence, its id, the position it takes, and what ngram_gather calls past. */
 struct forward_row {
+    const struct forward *of;
     int32_t id;
     size_t pos;
     const int32_t *past;
 };
-/* As forward_begin and forward_gather, for rows [n]. */
+/* As forward_begin and forward_gather, for rows [n]. f is the schedule whose layer blocks lie first. */
 void forward_rows_begin(struct forward *f, const struct forward_row *rows, uint32_t n);
 void forward_rows_gather(struct forward *f, const struct forward_row *rows, uint32_t n);
 /* Records the whole step into the two lists of a decode step (see above); n_best = 0: without forward_choose. The products are those of f. Its bits are

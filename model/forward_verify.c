@@ -59,8 +59,10 @@ void forward_place_verify(struct forward *f, struct forward_memory *m, const str
             add_slide(v, l->gdn.block.window, r->gdn.raw, 0, gdn_width(&f->gdn), s->conv_taps - 1);
         }
     }
-    if (s->ple_layer >= 0)
-        add_slide(v, f->ple_s.window, rows[s->n_layer].next, rows[s->n_layer].window, ple_width(s), ple_past(s));
+    if (s->ple_layer < 0)
+        return;
+    f->ple_block[1].window = rows[s->n_layer].window;
+    add_slide(v, f->ple_block[0].window, rows[s->n_layer].next, rows[s->n_layer].window, ple_width(s), ple_past(s));
 }
 
 void forward_slide(struct gpu_cmd *c, const struct forward *f)

@@ -147,8 +147,9 @@ struct moe_down_int_args {
 };
 #endif
 
-/* The experts as a device runs them without grouping: each (row, slot) by itself, so a row comes out the same in any batch.
- * moe_up: h[t][k][r] = silu(gate_e[r] . u) * (up_e[r] . u), e = id[t][k]. Blocks: spans of MOE_UP_GRAIN pairs x rows x slots, slots fastest.
+/* The experts as a device runs them without grouping: each (row, slot) by itself, so a row comes out the same in any batch. A group takes some spans one after
+ * another: with several rows there are groups enough, and to begin takes a group longer than a span.
+ * moe_up: h[t][k][r] = silu(gate_e[r] . u) * (up_e[r] . u), e = id[t][k]. Blocks: `spans` spans of MOE_UP_GRAIN pairs x rows x slots, slots fastest.
  * Items = blocks * MOE_UP_GRAIN. */
 #define MOE_UP_GRAIN 8
 struct moe_up_args {
@@ -157,10 +158,10 @@ struct moe_up_args {
     gpu_addr u;  /* [n_tok, n_embd] f32 */
     gpu_addr h;  /* [n_tok, n_used, ff] f32 */
     uint32_t n_tok;
-    uint32_t reserved;
+    uint32_t spans;
 };
 /* moe_mix: y[t] = sum over slots, ascending, of weight * down_e h, plus scalar[t] * shared_down (silu(gate) * up).
- * Blocks: rows x spans of MOE_MIX_GRAIN columns. Items = blocks * MOE_MIX_GRAIN. */
+ * Blocks: `spans` spans of MOE_MIX_GRAIN columns x rows, rows fastest: those that share an expert find it in the caches. Items = blocks * MOE_MIX_GRAIN. */
 #define MOE_MIX_GRAIN 4
 struct moe_mix_args {
     gpu_addr block;
@@ -170,7 +171,7 @@ struct moe_mix_args {
     gpu_addr scalar;       /* [n_tok] f32: sigmoid applied */
     gpu_addr y;            /* [n_tok, n_embd] f32 */
     uint32_t n_tok;
-    uint32_t reserved;
+    uint32_t spans;
 };
 
 /* The same grouping for devices, in two calls that need no working memory, and in tiles for a product over all experts at once. An entry is a
@@ -260,12 +261,20 @@ struct ple_gate_args {
     uint32_t reserved;
 };
 
-/* Steps 7-9: dilated depthwise convolution over z, R += gv + silu(o); the window moves on. Items: channels n_stream * n_embd. */
+/* What of the path belongs to a sequence */
+struct ple_block {
+    gpu_addr window; /* [(taps - 1) * dilation, width] f32: z of the last tokens, oldest first */
+};
+
+/* Steps 7-9: dilated depthwise convolution over z, R += gv + silu(o); the window moves on. Items: channels n_stream * n_embd; of rows that are apart those of
+ * each row, rounded up to PLE_CONV_GRAIN. */
+#define PLE_CONV_GRAIN 64
 struct ple_conv_args {
     gpu_addr z, gv;    /* [n_tok, width] f32 */
     gpu_addr conv;     /* [width, taps] f32, last tap = current token */
-    gpu_addr window;   /* [(taps - 1) * dilation, width] f32: z of the last tokens, oldest first */
+    gpu_addr block;    /* struct ple_block */
     gpu_addr residual; /* [n_tok, width] f32, in and out */
+    gpu_addr apart;    /* see struct gpu_step; then n_tok is 1 */
     uint32_t width, taps, dilation, n_tok;
 };
 

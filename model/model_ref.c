@@ -312,11 +312,11 @@ void moe_up_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_s
 {
     const struct moe_up_args *a = args;
     const struct moe_block *b = AT(const struct moe_block, a->block);
-    uint32_t entries = a->n_tok * b->n_used;
+    uint32_t entries = a->n_tok * b->n_used, grain = a->spans * MOE_UP_GRAIN;
     for (uint32_t g = first / MOE_UP_GRAIN; g < (first + n_items) / MOE_UP_GRAIN; g++) {
-        uint32_t entry = g % entries, r0 = g / entries * MOE_UP_GRAIN, e = AT(const uint32_t, a->id)[entry];
+        uint32_t entry = g % entries, r0 = g / entries * grain, e = AT(const uint32_t, a->id)[entry];
         const float *u = AT(const float, a->u) + (size_t)(entry / b->n_used) * b->n_embd;
-        for (uint32_t r = r0; r < MIN(r0 + MOE_UP_GRAIN, b->ff); r++) {
+        for (uint32_t r = r0; r < MIN(r0 + grain, b->ff); r++) {
             double gate = device_dot(&b->gate, (uint64_t)e * b->gate.rows_per_expert + r, 0, u, b->n_embd, scratch->f);
             double up = device_dot(&b->up, (uint64_t)e * b->up.rows_per_expert + r, 0, u, b->n_embd, scratch->f);
             AT(float, a->h)[(size_t)entry * b->ff + r] = act_apply(ACT_SILU, (float)gate) * (float)up;
@@ -370,13 +370,13 @@ void moe_mix_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_
 {
     const struct moe_mix_args *a = args;
     const struct moe_block *b = AT(const struct moe_block, a->block);
-    uint32_t spans = (b->n_embd + MOE_MIX_GRAIN - 1) / MOE_MIX_GRAIN;
+    uint32_t grain = a->spans * MOE_MIX_GRAIN;
     float *shared = scratch->f, *tmp = shared + b->shared_ff;
     for (uint32_t g = first / MOE_MIX_GRAIN; g < (first + n_items) / MOE_MIX_GRAIN; g++) {
-        uint32_t t = g / spans, r0 = g % spans * MOE_MIX_GRAIN;
+        uint32_t t = g % a->n_tok, r0 = g / a->n_tok * grain;
         for (uint32_t i = 0; i < b->shared_ff; i++)
             shared[i] = act_apply(ACT_SILU, AT(const float, a->gate)[(size_t)t * b->shared_ff + i]) * AT(const float, a->up)[(size_t)t * b->shared_ff + i];
-        for (uint32_t r = r0; r < MIN(r0 + MOE_MIX_GRAIN, b->n_embd); r++) {
+        for (uint32_t r = r0; r < MIN(r0 + grain, b->n_embd); r++) {
             double sum = (double)AT(const float, a->scalar)[t] * device_dot(&b->shared_down, r, 0, shared, b->shared_ff, tmp);
             for (uint32_t k = t * b->n_used; k < (t + 1) * b->n_used; k++)
                 sum += (double)AT(const float, a->weight)[k] * device_dot(&b->down, (uint64_t)AT(const uint32_t, a->id)[k] * b->n_embd + r, 0,
@@ -422,13 +422,12 @@ void ple_gate_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
     }
 }
 
-void ple_conv_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+/* Channels first .. of the rows of one sequence, which begin at row0 */
+static void convolve_ngrams(const struct ple_conv_args *a, uint32_t row0, uint32_t first, uint32_t n)
 {
-    const struct ple_conv_args *a = args;
-    const float *z = AT(const float, a->z), *w = AT(const float, a->conv);
-    float *win = AT(float, a->window), *R = AT(float, a->residual);
+    const float *z = AT(const float, a->z) + (size_t)row0 * a->width, *w = AT(const float, a->conv);
+    float *win = AT(float, AT(const struct ple_block, gpu_own_block(a->block, a->apart, row0))->window), *R = AT(float, a->residual);
     uint32_t past = (a->taps - 1) * a->dilation;
-    (void)scratch;
     for (uint32_t t = 0; t < a->n_tok; t++)
         for (uint32_t c = first; c < first + n; c++) {
             float sum = 0;
@@ -437,11 +436,21 @@ void ple_conv_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
                 sum += w[c * a->taps + k] *
                        (t >= back ? z[(size_t)(t - back) * a->width + c] : win[(size_t)(past + t - back) * a->width + c]);
             }
-            size_t at = (size_t)t * a->width + c;
+            size_t at = (size_t)(row0 + t) * a->width + c;
             R[at] += AT(const float, a->gv)[at] + act_apply(ACT_SILU, sum);
         }
     for (uint32_t k = 0; k < past; k++) /* column k becomes the z of token n_tok - past + k */
         memmove(win + (size_t)k * a->width + first,
                 (a->n_tok + k >= past ? z + (size_t)(a->n_tok + k - past) * a->width : win + (size_t)(a->n_tok + k) * a->width) + first,
                 n * sizeof *win);
+}
+
+void ple_conv_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct ple_conv_args *a = args;
+    uint32_t each = (uint32_t)size_up(a->width, PLE_CONV_GRAIN), row = a->apart ? first / each : 0; /* a block of items lies in one row */
+    (void)scratch;
+    first -= row * each;
+    if (first < a->width)
+        convolve_ngrams(a, row, first, MIN(n, a->width - first));
 }

@@ -98,6 +98,17 @@ void *case_struct(struct row_case *c, const char *name, size_t bytes)
     return memset(add_buf(c, name, BUF_STRUCT, ELEM_U32, bytes), 0, bytes);
 }
 
+struct gpu_step *case_apart(struct row_case *c, uint32_t n, size_t stride)
+{
+    struct gpu_step *step = case_struct(c, "steps", n * sizeof *step);
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t other = case_rnd(c, r + 1);
+        step[r].blocks = step[other].blocks;
+        step[other].blocks = (uint32_t)(r * stride);
+    }
+    return step;
+}
+
 void case_tolerance(struct row_case *c, const void *buf, double abs, double rel)
 {
     for (uint32_t i = 0; i < c->n_buf; i++)

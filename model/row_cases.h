@@ -62,6 +62,8 @@ float *case_f32(struct row_case *c, const char *name, enum buf_kind kind, size_t
 uint16_t *case_f16(struct row_case *c, const char *name, enum buf_kind kind, size_t n);
 uint32_t *case_u32(struct row_case *c, const char *name, enum buf_kind kind, size_t n);
 void *case_struct(struct row_case *c, const char *name, size_t bytes); /* zeroed */
+/* Step blocks of n rows that are apart, "steps": their layer blocks lie at multiples 0 .. n - 1 of stride, in any order; everything else is 0. */
+struct gpu_step *case_apart(struct row_case *c, uint32_t n, size_t stride);
 /* How large weights are, for tolerances: the largest one, and the largest root mean square of a row */
 struct weights_size {
     float most, rms;

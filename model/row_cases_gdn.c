@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-/* A layer block with `heads` of `dim`; parts that a row does not read are left out. */
-static struct gdn_block *block(struct row_case *c, uint32_t n_k, uint32_t n_v, uint32_t dim, uint32_t taps)
+/* Layer blocks of n_seq sequences with heads of `dim`, the first one filled; parts that a row does not read are left out. */
+static struct gdn_block *block(struct row_case *c, uint32_t n_seq, uint32_t n_k, uint32_t n_v, uint32_t dim, uint32_t taps)
 {
-    struct gdn_block *b = case_struct(c, "block", sizeof *b);
+    struct gdn_block *b = case_struct(c, "block", n_seq * sizeof *b);
     *b = (struct gdn_block){ .n_k = n_k, .n_v = n_v, .dim = dim, .taps = taps, .width = (2 * n_k + n_v) * dim, .eps = 1e-6f };
     return b;
 }
@@ -16,7 +16,7 @@ static void conv(struct row_case *c)
 {
     uint32_t n_k = 1 + case_rnd(c, 2), n_v = n_k * (1 + case_rnd(c, 3)), taps = c->round % 5 ? 4 : 2 + case_rnd(c, 3);
     uint32_t n_tok = case_size(c, 0, 4, 1, 140), dim = case_size(c, 1, 64, 1, 104);
-    struct gdn_block *b = block(c, n_k, n_v, dim, taps);
+    struct gdn_block *b = block(c, 1, n_k, n_v, dim, taps);
     float *window = case_f32(c, "window", BUF_INOUT, (size_t)(taps - 1) * b->width), *out = case_f32(c, "out", BUF_OUT, (size_t)n_tok * b->width);
     b->conv = ADDR(case_f32(c, "conv", BUF_IN, (size_t)b->width * taps));
     b->window = ADDR(window);
@@ -31,14 +31,16 @@ static void conv(struct row_case *c)
 /* Outputs are normalised and states stay near 1, so errors count against 1. q . S and k . S are sums of dim terms. Each token multiplies the state by
  * exp(-x), x up to 2.2, whose error is EXP_REL(2.2), about 15 U, and adds a rounding or two: 20 U a token if nothing decayed. The output is
  * divided by its root mean square and multiplied by a gain and a gate of at most 1, after which it can reach sqrt(dim). */
-static struct gdn_mix_args rows(struct row_case *c, uint32_t n_tok, double more)
+static struct gdn_mix_args rows(struct row_case *c, uint32_t n_tok, bool apart, double more)
 {
     uint32_t n_k = 1 + case_some(c, 2), n_v = n_k * (1 + case_some(c, 3));
     uint32_t dim = c->round % 3 == 0 ? 128 : c->round % 3 == 1 ? 32 : 16 + 8 * case_rnd(c, 10);
     size_t n_out = MAX((size_t)n_tok, (size_t)1) * n_v * dim, n_head = MAX(n_tok, 1u) * (size_t)n_v;
-    struct gdn_block *b = block(c, n_k, n_v, dim, 4);
+    uint32_t n_seq = apart ? n_tok : 1;
+    struct gdn_block *b = block(c, n_seq, n_k, n_v, dim, 4);
     float *a = case_f32(c, "a", BUF_IN, n_v), *beta = case_f32(c, "beta", BUF_IN, n_head), *gate = case_f32(c, "gate", BUF_IN, n_out);
-    float *state = case_f32(c, "state", BUF_INOUT, (size_t)n_v * dim * dim), *out = case_f32(c, "out", BUF_OUT, n_out);
+    size_t n_state = (size_t)n_v * dim * dim;
+    float *state = case_f32(c, "state", BUF_INOUT, n_seq * n_state), *out = case_f32(c, "out", BUF_OUT, n_out);
     for (uint32_t h = 0; h < n_v; h++)
         a[h] = -fabsf(a[h]) - 0.01f;
     for (size_t i = 0; i < n_head; i++)
@@ -48,19 +50,27 @@ static struct gdn_mix_args rows(struct row_case *c, uint32_t n_tok, double more)
     b->norm = ADDR(case_f32(c, "norm", BUF_IN, dim));
     b->state = ADDR(state);
     struct gdn_mix_args m = { .block = ADDR(b), .qkv = ADDR(case_f32(c, "qkv", BUF_IN, MAX(n_tok, 1u) * (size_t)b->width)), .gate = ADDR(gate),
-                              .beta = ADDR(beta), .alpha = ADDR(case_f32(c, "alpha", BUF_IN, n_head)), .out = ADDR(out), .n_tok = n_tok };
+                              .beta = ADDR(beta), .alpha = ADDR(case_f32(c, "alpha", BUF_IN, n_head)), .out = ADDR(out), .n_tok = n_tok / n_seq };
+    if (apart)
+        m.apart = ADDR(case_apart(c, n_seq, sizeof *b));
+    for (uint32_t s = 1; s < n_seq; s++) {
+        b[s] = b[0];
+        b[s].state += s * n_state * sizeof(float);
+    }
     double tol = more * (SUM_ABS(dim, 1) + 20 * U * n_tok);
     case_tolerance(c, state, tol, 0);
     case_tolerance(c, out, tol, RMS_REL(dim));
-    case_shape(c, "n_tok %u, n_k %u, n_v %u, dim %u", n_tok, n_k, n_v, dim);
+    case_shape(c, "n_tok %u%s, n_k %u, n_v %u, dim %u", n_tok, apart ? " apart" : "", n_k, n_v, dim);
     return m;
 }
 
 static void mix(struct row_case *c)
 {
     static const uint32_t len[] = { 1, 2, 3, 5, 63, 64, 65, 130 };
-    struct gdn_mix_args m = rows(c, len[c->round % COUNT_OF(len)], 1);
-    case_call(c, &m, sizeof m, ((const struct gdn_block *)(uintptr_t)m.block)->n_v);
+    bool apart = c->row->ref == gdn_step_ref && c->round % 3 == 1;
+    struct gdn_mix_args m = rows(c, apart ? 1 + case_rnd(c, 8) : len[c->round % COUNT_OF(len)], apart, 1);
+    uint32_t n_v = AT(const struct gdn_block, m.block)->n_v;
+    case_call(c, &m, sizeof m, m.apart ? (uint32_t)(case_buf(c, "steps")->bytes / sizeof(struct gpu_step)) * n_v : n_v);
 }
 
 /* Folded rows make the state up to three times as large; what is folded are records of 8 rows, keys of length 1 and decays as live rows have them. */
@@ -69,7 +79,7 @@ static void verify(struct row_case *c)
     enum { ROWS = 8 };
     static const uint32_t len[] = { 1, 2, 0, 3, 8, 5, 4, 7, 6 };
     uint32_t n_tok = len[c->round % COUNT_OF(len)], *fold = case_u32(c, "fold", BUF_IN, 1);
-    struct gdn_verify_args v = { .mix = rows(c, n_tok, 3), .fold = ADDR(fold) };
+    struct gdn_verify_args v = { .mix = rows(c, n_tok, false, 3), .fold = ADDR(fold) };
     const struct gdn_block *b = (const struct gdn_block *)(uintptr_t)v.mix.block;
     size_t n = (size_t)ROWS * b->n_v * b->dim;
     float *k = case_f32(c, "k", BUF_INOUT, n), *del = case_f32(c, "del", BUF_INOUT, n), *decay = case_f32(c, "decay", BUF_INOUT, (size_t)ROWS * b->n_v);

@@ -4,6 +4,7 @@
 #include "model/row_cases.h"
 
 #include <math.h>
+#include <string.h>
 
 static const uint32_t types[] = { QUANT_F32, QUANT_F16, QUANT_Q8_0, QUANT_Q4_K, QUANT_Q5_1 };
 
@@ -48,8 +49,8 @@ static void embed_dev(struct row_case *c)
 }
 
 enum product { PLAIN, CONV, MATRIX };
-/* One job of a matvec or gemm call. Its tolerance: as in matmul; for CONV the products, whose error is e, go through a convolution of n_taps; on
- * MATRIX units operands are f16. */
+/* One job of a matvec or gemm call. Its tolerance: as in matmul; for CONV the products, whose error is e, go through a convolution of n_taps, with a window for
+ * each row; on MATRIX units operands are f16. */
 static struct matmul_job device_job(struct row_case *c, uint32_t type, bool common, uint32_t n_in, uint32_t n_out, uint32_t n_tok, enum product kind)
 {
     bool conv = kind == CONV;
@@ -62,7 +63,7 @@ static struct matmul_job device_job(struct row_case *c, uint32_t type, bool comm
     j.y = ADDR(y);
     e += kind == MATRIX ? 0.25 * F16_ABS(n_in, size) : 0;
     if (conv) {
-        float *window = case_f32(c, "window", BUF_INOUT, (size_t)(j.n_taps - 1) * n_out);
+        float *window = case_f32(c, "window", BUF_INOUT, (size_t)n_tok * (j.n_taps - 1) * n_out);
         j.window = ADDR(window);
         j.taps = ADDR(case_f32(c, "taps", BUF_IN, (size_t)n_out * j.n_taps));
         case_tolerance(c, window, e, 0);
@@ -79,9 +80,8 @@ static void matvec(struct row_case *c)
     uint32_t type = case_weight_type(c, 256, &common), block = MAX(16u, (uint32_t)quant_type(type)->block_len);
     uint32_t shortest = c->round % 6 == 4 ? 2600 : 0; /* then all of a loop runs that keeps six times 512 weights in flight */
     uint32_t n_in = block * (1 + shortest / block + case_some(c, 1 + 1500 / block)), stride = n_in + 4 * case_rnd(c, 3);
-    struct matmul_job *job = case_struct(c, "jobs", n_job * sizeof *job);
-    if (conv)
-        n_tok = MIN(n_tok, rows); /* the window moves on once in a call */
+    uint32_t n_seq = conv ? n_tok : 1; /* rows with a window each */
+    struct matmul_job *job = case_struct(c, "jobs", (size_t)n_seq * n_job * sizeof *job);
     for (uint32_t j = 0; j < n_job; j++) {
         uint32_t n_out = case_size(c, 1 + j, MATVEC_GRAIN, 1, 70);
         bool other = j % 2 && c->round % 2; /* jobs of a call may differ in type */
@@ -92,6 +92,12 @@ static void matvec(struct row_case *c)
         for (uint32_t i = n_in; i < stride; i++)
             x[(size_t)t * stride + i] = NAN;
     struct matmul_args a = { .x = ADDR(x), .job = ADDR(job), .x_stride = stride, .n_job = n_job, .n_tok = n_tok, .tok_group = rows };
+    if (conv && (n_tok > 1 || c->round % 8 == 3))
+        a.apart = ADDR(case_apart(c, n_tok, n_job * sizeof *job));
+    for (uint32_t s = 1; s < n_seq; s++) {
+        memcpy(&job[s * n_job], job, n_job * sizeof *job);
+        job[s * n_job].window += (gpu_addr)s * (job->n_taps - 1) * job->w.n_out * sizeof(float);
+    }
     uint32_t blocks = gpu_matvec_blocks(&a, job, MATVEC_GRAIN * case_rnd(c, 4));
     case_shape(c, "%s%s, n_tok %u, n_in %u, %u jobs, n_out %u%s", quant_type(type)->name, common ? " (common)" : "", n_tok, n_in, n_job, job[0].w.n_out,
                conv ? ", conv" : "");
@@ -106,7 +112,7 @@ static void matvec_alone(struct row_case *c, uint32_t t)
     for (uint32_t j = 0; t && j < a->n_job; j++)
         job[j].y += 4 * (gpu_addr)job[j].y_stride;
     if (t)
-        a->x += 4 * (gpu_addr)a->x_stride;
+        a->x += 4 * (gpu_addr)a->x_stride, a->apart += a->apart ? sizeof(struct gpu_step) : 0;
     else
         c->n_items /= (a->n_tok + a->tok_group - 1) / a->tok_group;
     a->n_tok = a->tok_group = 1;

@@ -335,11 +335,12 @@ static void moe_up(struct row_case *c)
     b->up = case_device_mat(c, "up", other ? QUANT_F16 : type, common || other, b->n_embd, b->ff * b->n_expert, &size[1]);
     b->gate.rows_per_expert = b->up.rows_per_expert = b->ff;
     float *h = case_f32(c, "h", BUF_OUT, (size_t)n * b->ff);
-    struct moe_up_args a = { .block = ADDR(b), .id = ADDR(id), .u = ADDR(case_f32(c, "u", BUF_IN, (size_t)x.n_tok * b->n_embd)), .h = ADDR(h), .n_tok = x.n_tok };
+    struct moe_up_args a = { .block = ADDR(b), .id = ADDR(id), .u = ADDR(case_f32(c, "u", BUF_IN, (size_t)x.n_tok * b->n_embd)), .h = ADDR(h), .n_tok = x.n_tok, .spans = 1 + case_rnd(c, 4) };
+    uint32_t grain = a.spans * MOE_UP_GRAIN;
     product_tolerance(c, h, b->n_embd, size, SUM_ABS(b->n_embd, fmax(DEVICE_TERM(size[0]), DEVICE_TERM(size[1]))));
     case_shape(c, "%s%s, n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u", quant_type(type)->name, common ? " (common)" : "", x.n_tok, b->n_expert, b->n_used,
                b->n_embd, b->ff);
-    case_call(c, &a, sizeof a, (b->ff + MOE_UP_GRAIN - 1) / MOE_UP_GRAIN * n * MOE_UP_GRAIN);
+    case_call(c, &a, sizeof a, (b->ff + grain - 1) / grain * n * MOE_UP_GRAIN);
 }
 
 static void moe_mix(struct row_case *c)
@@ -363,13 +364,14 @@ static void moe_mix(struct row_case *c)
     struct moe_mix_args a = { .block = ADDR(b), .id = ADDR(id), .weight = ADDR(weight), .h = ADDR(case_f32(c, "h", BUF_IN, (size_t)n * b->ff)), .y = ADDR(y),
                               .gate = ADDR(case_f32(c, "gate", BUF_IN, (size_t)x.n_tok * b->shared_ff)),
                               .up = ADDR(case_f32(c, "up", BUF_IN, (size_t)x.n_tok * b->shared_ff)),
-                              .scalar = ADDR(case_f32(c, "scalar", BUF_IN, x.n_tok)), .n_tok = x.n_tok };
+                              .scalar = ADDR(case_f32(c, "scalar", BUF_IN, x.n_tok)), .n_tok = x.n_tok, .spans = 1 + case_rnd(c, 4) };
+    uint32_t grain = a.spans * MOE_MIX_GRAIN;
     /* one sum over all slots, shares of at most 2 / n_used, and the shared product, whose terms have the error of silu */
     case_tolerance(c, y, SUM_ABS(b->ff * b->n_used, 2 * DEVICE_TERM(size[0]) / b->n_used) + SUM_ABS(b->shared_ff, DEVICE_TERM(size[1])) +
                              PRODUCT_SIZE(b->shared_ff, size[1]) * SIGMOID_REL(1), 0);
     case_shape(c, "%s%s and %s, n_tok %u, n_expert %u, n_used %u, n_embd %u, ff %u, shared %u", quant_type(type)->name, common ? " (common)" : "",
                quant_type(shared_type)->name, x.n_tok, b->n_expert, b->n_used, b->n_embd, b->ff, b->shared_ff);
-    case_call(c, &a, sizeof a, x.n_tok * ((b->n_embd + MOE_MIX_GRAIN - 1) / MOE_MIX_GRAIN) * MOE_MIX_GRAIN);
+    case_call(c, &a, sizeof a, x.n_tok * ((b->n_embd + grain - 1) / grain) * MOE_MIX_GRAIN);
 }
 
 static void moe_count(struct row_case *c)
@@ -533,15 +535,22 @@ static void ple_gate(struct row_case *c)
 
 static void ple_conv(struct row_case *c)
 {
-    uint32_t T = case_size(c, 0, 4, 1, 20), width = case_size(c, 1, 64, 1, 200), taps = 1 + case_rnd(c, 4), dilation = 1 + case_rnd(c, 3);
-    size_t n = (size_t)T * width;
-    float *residual = case_f32(c, "residual", BUF_INOUT, n), *window = case_f32(c, "window", BUF_INOUT, (size_t)(taps - 1) * dilation * width);
-    struct ple_conv_args a = { .z = ADDR(case_f32(c, "z", BUF_IN, n)), .gv = ADDR(case_f32(c, "gv", BUF_IN, n)), .window = ADDR(window), .residual = ADDR(residual),
-                               .conv = ADDR(case_f32(c, "conv", BUF_IN, (size_t)width * taps)), .width = width, .taps = taps, .dilation = dilation, .n_tok = T };
+    bool apart = c->round % 3 == 2;
+    uint32_t T = case_size(c, 0, 4, 1, apart ? 8 : 20), width = case_size(c, 1, PLE_CONV_GRAIN, 1, 200), taps = 1 + case_rnd(c, 4), dilation = 1 + case_rnd(c, 3);
+    uint32_t n_seq = apart ? T : 1;
+    size_t n = (size_t)T * width, n_window = (size_t)(taps - 1) * dilation * width;
+    float *residual = case_f32(c, "residual", BUF_INOUT, n), *window = case_f32(c, "window", BUF_INOUT, n_seq * n_window);
+    struct ple_block *b = case_struct(c, "block", n_seq * sizeof *b);
+    for (uint32_t s = 0; s < n_seq; s++)
+        b[s].window = ADDR(window + s * n_window);
+    struct ple_conv_args a = { .z = ADDR(case_f32(c, "z", BUF_IN, n)), .gv = ADDR(case_f32(c, "gv", BUF_IN, n)), .block = ADDR(b), .residual = ADDR(residual),
+                               .conv = ADDR(case_f32(c, "conv", BUF_IN, (size_t)width * taps)), .width = width, .taps = taps, .dilation = dilation, .n_tok = T / n_seq };
+    if (apart)
+        a.apart = ADDR(case_apart(c, T, sizeof *b));
     /* silu of a sum of `taps` terms (slope below 1.1, values up to taps), then three terms that add up to at most taps + 2 */
     case_tolerance(c, residual, 1.1 * SUM_ABS(taps, 1) * taps + SIGMOID_REL(taps) * taps + SUM_ABS(2, taps + 2), 0);
-    case_shape(c, "n_tok %u, width %u, taps %u, dilation %u", T, width, taps, dilation);
-    case_call(c, &a, sizeof a, width);
+    case_shape(c, "n_tok %u%s, width %u, taps %u, dilation %u", T, apart ? " apart" : "", width, taps, dilation);
+    case_call(c, &a, sizeof a, apart ? T * (uint32_t)size_up(width, PLE_CONV_GRAIN) : width);
 }
 
 const struct row_cases model_cases[] = {

@@ -8,16 +8,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A step and a layer block without its buffers: heads, positions, cache size */
+/* A step and a layer block without its buffers: heads, positions, cache size. Rows that are apart have a block and a step each. */
 struct layer {
-    struct qsa_block *b;
-    struct gpu_step *step;
-    uint32_t n_tok, pos;
+    struct qsa_block *b;   /* [n_seq]; the first is filled, spread() makes the others of it */
+    struct gpu_step *step, *apart;
+    uint32_t n_tok, pos;   /* pos: apart, no row is beyond pos + n_tok - 1 */
+    uint32_t n_seq;        /* sequences, each with caches of its own: n_tok or 1 */
+    size_t k_bytes, pooled_bytes, window_bytes; /* of one sequence */
 };
+static uint32_t pos_of(const struct layer *l, uint32_t r) { return l->apart ? l->apart[r].pos : l->pos + r; }
+static gpu_addr apart_of(const struct layer *l) { return ADDR(l->apart); }
+/* The row of sequence s */
+static uint32_t row_of(const struct layer *l, uint32_t s)
+{
+    uint32_t r = 0;
+    while (l->apart && l->apart[r].blocks != s * sizeof *l->b)
+        r++;
+    return r;
+}
+
+/* Some cases of the rows that know how */
+static bool is_apart(const struct row_case *c)
+{
+    static const gpu_row_fn know[] = { qsa_prep_ref, qsa_count_ref, qsa_take_ref, qsa_attend_part_ref, qsa_attend_merge_ref };
+    bool knows = c->row->defines && strstr(c->row->defines, "FEW");
+    for (size_t i = 0; i < COUNT_OF(know); i++)
+        knows = knows || c->row->ref == know[i];
+    return knows && c->round % 3 == 2;
+}
+
+/* Rows that are apart get any positions up to that of the last row */
+static void scatter(struct row_case *c, struct layer *l)
+{
+    for (uint32_t r = 0; l->apart && r < l->n_tok; r++) {
+        l->apart[r].n_tok = 1;
+        l->apart[r].pos = case_rnd(c, 3) ? l->pos + l->n_tok - 1 - case_rnd(c, MIN(l->pos + l->n_tok, 40u)) : case_rnd(c, l->pos + l->n_tok);
+    }
+}
+
+/* The other blocks: caches of their own, and all else alike */
+static void spread(const struct layer *l)
+{
+    for (uint32_t s = 1; s < l->n_seq; s++) {
+        l->b[s] = l->b[0];
+        l->b[s].k += s * l->k_bytes, l->b[s].v += s * l->k_bytes;
+        l->b[s].pooled += s * l->pooled_bytes, l->b[s].window += s * l->window_bytes;
+    }
+}
+
 static struct layer layer(struct row_case *c, uint32_t budget, uint32_t tile, uint32_t most_rows)
 {
-    uint32_t n_kv = 1 + case_rnd(c, 2), n_tok = case_size(c, 0, tile, 1, most_rows), n_ctx = n_tok + 32 + case_some(c, 600);
-    struct layer l = { case_struct(c, "block", sizeof *l.b), case_struct(c, "step", sizeof *l.step), n_tok, 0 };
+    bool apart = is_apart(c);
+    uint32_t n_kv = 1 + case_rnd(c, 2), n_tok = case_size(c, 0, tile, 1, apart ? MIN(most_rows, (uint32_t)QSA_FEW) : most_rows), n_ctx = n_tok + 32 + case_some(c, 600);
+    struct layer l = { .n_tok = n_tok, .n_seq = apart ? n_tok : 1 };
+    l.b = case_struct(c, "block", l.n_seq * sizeof *l.b);
+    l.step = case_struct(c, "step", sizeof *l.step);
+    l.apart = apart ? case_apart(c, n_tok, sizeof *l.b) : NULL;
     l.pos = c->round % 7 == 0 ? 0 : case_rnd(c, n_ctx - n_tok);
     *l.b = (struct qsa_block){ .n_kv = n_kv, .n_head = n_kv * (1 + case_rnd(c, 3)), .dim = 8 * case_size(c, 1, 8, 1, 16), .idx_head = 1 + case_rnd(c, QSA_IDX_HEAD_MAX),
                                .idx_dim = 8 * case_size(c, 2, 4, 1, 16), .budget = budget, .cap_blocks = qsa_cap_blocks(n_ctx), .eps = 1e-6f };
@@ -26,7 +72,8 @@ static struct layer layer(struct row_case *c, uint32_t budget, uint32_t tile, ui
     else if (c->round % 8 == 6) /* more heads than a round of a kernel has */
         l.b->n_head = n_kv * (13 + case_rnd(c, 8));
     *l.step = (struct gpu_step){ .n_tok = n_tok, .pos = l.pos };
-    case_shape(c, "pos %u, n_tok %u, n_head %u, n_kv %u, dim %u, idx %u x %u, budget %u, blocks %u", l.pos, n_tok, l.b->n_head, n_kv, l.b->dim, l.b->idx_head,
+    scatter(c, &l);
+    case_shape(c, "pos %u, n_tok %u%s, n_head %u, n_kv %u, dim %u, idx %u x %u, budget %u, blocks %u", l.pos, n_tok, apart ? " apart" : "", l.b->n_head, n_kv, l.b->dim, l.b->idx_head,
                l.b->idx_dim, budget, l.b->cap_blocks);
     return l;
 }
@@ -35,22 +82,26 @@ static void rope_table(struct row_case *c, struct layer *l)
 {
     l->b->rope_dim = 2 * (1 + case_rnd(c, MIN(l->b->dim, l->b->idx_dim) / 2));
     uint32_t half = l->b->rope_dim / 2;
-    float *p = case_f32(c, "rope", BUF_IN, (size_t)(3 + l->n_tok) * half * 2);
-    for (uint32_t j = 0; j < 3 + l->n_tok; j++)
+    uint32_t tables = l->apart ? l->n_tok : 1, each = l->apart ? 4 : 3 + l->n_tok; /* entries */
+    float *p = case_f32(c, "rope", BUF_IN, (size_t)tables * each * half * 2);
+    for (uint32_t j = 0; j < tables * each; j++)
         for (uint32_t i = 0; i < half; i++) {
-            double angle = ((double)l->pos - 3 + j) * pow(1e4, -(double)i / half);
+            double angle = ((double)pos_of(l, j / each) - 3 + j % each) * pow(1e4, -(double)i / half);
             p[2 * (j * half + i)] = (float)cos(angle);
             p[2 * (j * half + i) + 1] = (float)sin(angle);
         }
     l->step->rope = ADDR(p);
+    for (uint32_t r = 0; l->apart && r < l->n_tok; r++)
+        l->apart[r].rope = ADDR(p + (size_t)r * each * half * 2);
 }
 
 /* A K or V cache of one element type; all POISON */
 static void *cache(struct row_case *c, struct layer *l, const char *name, enum buf_kind kind)
 {
+    l->k_bytes = l->b->n_kv * l->b->cap_blocks * qsa_tile_bytes(l->b->dim, l->b->kv_type);
     if (l->b->kv_type == QSA_KV_Q8_0)
         return case_u32(c, name, kind, l->b->n_kv * l->b->cap_blocks * qsa_tile_bytes(l->b->dim, QSA_KV_Q8_0) / sizeof(uint32_t));
-    size_t n = (size_t)l->b->n_kv * l->b->cap_blocks * QSA_BLOCK * l->b->dim;
+    size_t n = l->n_seq * (size_t)l->b->n_kv * l->b->cap_blocks * QSA_BLOCK * l->b->dim;
     return l->b->kv_type == QSA_KV_F32 ? (void *)case_f32(c, name, kind, n) : case_f16(c, name, kind, n);
 }
 
@@ -76,9 +127,10 @@ static void prep(struct row_case *c)
                                .v = ADDR(case_f32(c, "v", BUF_IN, (size_t)l.n_tok * b->n_kv * b->dim)) };
     if (b->budget) {
         b->ik_norm = ADDR(case_f32(c, "ik_norm", BUF_IN, b->idx_dim));
-        float *pooled = case_f32(c, "pooled", BUF_OUT, (size_t)b->cap_blocks * b->idx_dim);
+        l.pooled_bytes = (size_t)b->cap_blocks * b->idx_dim * sizeof(float), l.window_bytes = 3 * (size_t)b->idx_dim * sizeof(float);
+        float *pooled = case_f32(c, "pooled", BUF_OUT, l.n_seq * l.pooled_bytes / sizeof(float));
         b->pooled = ADDR(pooled);
-        b->window = ADDR(case_f32(c, "window", BUF_INOUT, 3 * (size_t)b->idx_dim));
+        b->window = ADDR(case_f32(c, "window", BUF_INOUT, l.n_seq * l.window_bytes / sizeof(float)));
         a.ik = ADDR(case_f32(c, "ik", BUF_IN, (size_t)l.n_tok * b->idx_dim));
         if (c->round % 3)
             a.count = ADDR(case_u32(c, "count", BUF_INOUT, (size_t)l.n_tok * QSA_COUNTS));
@@ -88,7 +140,9 @@ static void prep(struct row_case *c)
     case_tolerance(c, qg, norm_rope_abs(b->dim), 0);
     case_tolerance(c, iq, norm_rope_abs(b->idx_dim), 0);
     case_tolerance(c, k, norm_rope_abs(b->dim), b->kv_type == QSA_KV_F32 ? 0 : 0x1p-10);
-    case_call(c, &a, sizeof a, l.n_tok + (b->budget ? l.n_tok / QSA_BLOCK + 1 : 0));
+    a.apart = apart_of(&l);
+    spread(&l);
+    case_call(c, &a, sizeof a, l.n_tok + (b->budget ? l.apart ? l.n_tok : l.n_tok / QSA_BLOCK + 1 : 0));
 }
 
 /* First row of a strip that reaches to the last row of the step */
@@ -102,25 +156,31 @@ static void score(struct row_case *c)
     bool few = strstr(c->row->defines, "FEW") != NULL;
     struct layer l = layer(c, 1 + case_rnd(c, c->round % 2 ? 12 : 150), few ? QSA_FEW : QSA_SCORE_ROWS, few ? QSA_FEW : 70);
     struct qsa_block *b = l.b;
-    uint32_t row0 = strip(c, &l), n_row = l.n_tok - row0, seen = (l.pos + l.n_tok) / QSA_BLOCK;
-    float *pooled = case_f32(c, "pooled", BUF_IN, (size_t)b->cap_blocks * b->idx_dim), *scores = case_f32(c, "scores", BUF_OUT, (size_t)QSA_STRIP * b->cap_blocks);
-    for (size_t i = (size_t)seen * b->idx_dim; i < (size_t)b->cap_blocks * b->idx_dim; i++)
-        pooled[i] = NAN; /* blocks that are not complete yet */
+    uint32_t row0 = strip(c, &l), n_row = l.n_tok - row0;
+    size_t n_pooled = (size_t)b->cap_blocks * b->idx_dim;
+    float *pooled = case_f32(c, "pooled", BUF_IN, l.n_seq * n_pooled), *scores = case_f32(c, "scores", BUF_OUT, (size_t)QSA_STRIP * b->cap_blocks);
+    l.pooled_bytes = n_pooled * sizeof(float);
+    for (uint32_t s = 0; s < l.n_seq; s++) {
+        uint32_t seen = l.apart ? (pos_of(&l, row_of(&l, s)) + 1) / QSA_BLOCK : (l.pos + l.n_tok) / QSA_BLOCK;
+        for (size_t i = (size_t)seen * b->idx_dim; i < n_pooled; i++)
+            pooled[s * n_pooled + i] = NAN; /* blocks that are not complete yet */
+    }
     b->pooled = ADDR(pooled);
     size_t n_iq = (size_t)l.n_tok * b->idx_head * b->idx_dim;
     float *iq = case_f32(c, "iq", BUF_IN, n_iq);
-    struct qsa_score_args a = { .block = ADDR(b), .step = ADDR(l.step), .iq = ADDR(iq), .scores = ADDR(scores), .row0 = row0, .n_row = n_row };
+    struct qsa_score_args a = { .block = ADDR(b), .step = ADDR(l.step), .iq = ADDR(iq), .scores = ADDR(scores), .apart = apart_of(&l), .row0 = row0, .n_row = n_row };
     if (few) { /* digits are the same where the scores are exact; else any, as a rounding may change one */
         bool exact = c->round % 2;
         a.count = ADDR(case_u32(c, "count", exact ? BUF_INOUT : BUF_WORK, (size_t)QSA_FEW * QSA_COUNTS));
         memset(AT(uint32_t, a.count), 0, (size_t)QSA_FEW * QSA_COUNTS * sizeof(uint32_t));
         for (size_t i = 0; exact && i < n_iq; i++)
             iq[i] = quarters(c);
-        for (size_t i = 0; exact && i < (size_t)seen * b->idx_dim; i++)
-            pooled[i] = quarters(c);
+        for (size_t i = 0; exact && i < l.n_seq * n_pooled; i++)
+            pooled[i] = isnan(pooled[i]) ? pooled[i] : quarters(c);
     }
     case_tolerance(c, scores, b->idx_head * SUM_ABS(b->idx_dim, 1), SUM_REL(b->idx_head));
-    case_call(c, &a, sizeof a, qsa_score_items(b->cap_blocks, n_row));
+    spread(&l);
+    case_call(c, &a, sizeof a, l.apart ? n_row * qsa_score_items(b->cap_blocks, 1) : qsa_score_items(b->cap_blocks, n_row));
 }
 
 /* Scores with few or many different values, all equal, or mostly 0 */
@@ -144,6 +204,7 @@ static struct layer choosing(struct row_case *c, uint32_t most_rows)
         if (n > 10000) /* one row is enough for those who interpret instructions */
             l.n_tok = l.step->n_tok = 1;
         b->cap_blocks = qsa_cap_blocks((size_t)l.pos + l.n_tok);
+        scatter(c, &l);
         case_shape(c, "pos %u, n_tok %u, budget %u", l.pos, l.n_tok, b->budget);
     }
     return l;
@@ -153,7 +214,7 @@ static float *scores_of(struct row_case *c, const struct layer *l, uint32_t row0
     uint32_t cap = l->b->cap_blocks;
     float *scores = case_f32(c, "scores", BUF_IN, (size_t)room * cap);
     for (uint32_t r = 0; r < room; r++) {
-        uint32_t nb = r < n_row ? (l->pos + row0 + r + 1) / QSA_BLOCK : 0;
+        uint32_t nb = r < n_row ? (pos_of(l, row0 + r) + 1) / QSA_BLOCK : 0;
         random_scores(c, scores + (size_t)r * cap, nb);
         for (uint32_t i = nb; i < cap; i++)
             scores[(size_t)r * cap + i] = NAN;
@@ -181,25 +242,27 @@ static struct qsa_span_args spans(struct row_case *c, const struct layer *l, enu
     uint32_t *count = case_u32(c, "count", out == BUF_IN ? BUF_IN : BUF_INOUT, (size_t)l->n_tok * QSA_COUNTS);
     memset(count, 0, (size_t)l->n_tok * QSA_COUNTS * sizeof *count);
     for (uint32_t r = 0; r < l->n_tok; r++)
-        for (uint32_t i = 0; i < (l->pos + r + 1) / QSA_BLOCK; i++) {
+        for (uint32_t i = 0; i < (pos_of(l, r) + 1) / QSA_BLOCK; i++) {
             uint32_t key;
             memcpy(&key, &scores[(size_t)r * b->cap_blocks + i], sizeof key);
             count[(size_t)r * QSA_COUNTS + (key >> QSA_FIRST_SHIFT)]++;
         }
     return (struct qsa_span_args){ .block = ADDR(b), .step = ADDR(l->step), .scores = ADDR(scores), .count = ADDR(count),
                                    .cut = ADDR(case_u32(c, "cut", out, (size_t)l->n_tok * 2)),
-                                   .span = ADDR(case_u32(c, "span", out, (size_t)l->n_tok * n_span * QSA_SPAN_COUNTS)), .n_row = l->n_tok, .n_span = n_span };
+                                   .span = ADDR(case_u32(c, "span", out, (size_t)l->n_tok * n_span * QSA_SPAN_COUNTS)), .apart = apart_of(l), .n_row = l->n_tok, .n_span = n_span };
 }
 static void count(struct row_case *c)
 {
     struct layer l = choosing(c, QSA_FEW);
     struct qsa_span_args a = spans(c, &l, BUF_OUT);
+    spread(&l);
     case_call(c, &a, sizeof a, a.n_row * a.n_span);
 }
 static void take(struct row_case *c)
 {
     struct layer l = choosing(c, QSA_FEW);
     struct qsa_span_args a = spans(c, &l, BUF_IN);
+    spread(&l);
     qsa_count_ref(&a, 0, a.n_row * a.n_span, NULL);
     a.list = ADDR(case_u32(c, "list", BUF_OUT, (size_t)l.n_tok * (1 + l.b->budget)));
     case_call(c, &a, sizeof a, a.n_row * a.n_span);
@@ -238,12 +301,16 @@ static void put(const struct qsa_block *b, void *p, size_t at, size_t t, uint32_
 /* Keys and values up to the last position of the step; what comes later stays POISON */
 static void fill_cache(struct row_case *c, const struct layer *l, void *k, void *v)
 {
-    for (uint32_t j = 0; j < l->b->n_kv; j++)
-        for (uint32_t t = 0; t < l->pos + l->n_tok; t++)
-            for (uint32_t d = 0; d < l->b->dim; d++) {
-                put(l->b, k, qsa_k_at(l->b, j, t, d), t, d, case_uniform(c));
-                put(l->b, v, qsa_v_at(l->b, j, t, d), t, d, case_uniform(c));
-            }
+    for (uint32_t s = 0; s < l->n_seq; s++) {
+        uint32_t end = l->apart ? pos_of(l, row_of(l, s)) + 1 : l->pos + l->n_tok;
+        uint8_t *ks = (uint8_t *)k + s * l->k_bytes, *vs = (uint8_t *)v + s * l->k_bytes;
+        for (uint32_t j = 0; j < l->b->n_kv; j++)
+            for (uint32_t t = 0; t < end; t++)
+                for (uint32_t d = 0; d < l->b->dim; d++) {
+                    put(l->b, ks, qsa_k_at(l->b, j, t, d), t, d, case_uniform(c));
+                    put(l->b, vs, qsa_v_at(l->b, j, t, d), t, d, case_uniform(c));
+                }
+    }
 }
 
 /* What attention reads: caches, queries with gates, lists */
@@ -263,7 +330,8 @@ static struct attention attention(struct row_case *c)
     b->k = ADDR(k), b->v = ADDR(v);
     uint32_t *list = case_u32(c, "list", BUF_IN, (size_t)x.l.n_tok * (1 + (size_t)b->budget)), seen = x.l.pos + x.l.n_tok;
     for (uint32_t t = 0; b->budget && t < x.l.n_tok; t++)
-        random_list(c, list + (size_t)t * (1 + b->budget), b->budget, (x.l.pos + t + 1) / QSA_BLOCK);
+        random_list(c, list + (size_t)t * (1 + b->budget), b->budget, (pos_of(&x.l, t) + 1) / QSA_BLOCK);
+    spread(&x.l);
     x.list = ADDR(list);
     x.qg = ADDR(case_f32(c, "qg", BUF_IN, (size_t)x.l.n_tok * b->n_head * 2 * b->dim));
     x.n_key = b->budget ? MIN(seen, QSA_BLOCK * b->budget + QSA_BLOCK - 1) : seen;
@@ -354,7 +422,7 @@ static struct qsa_part_args parts(struct row_case *c, const struct attention *x)
     const struct qsa_block *b = x->l.b;
     uint32_t each = c->round % 3 ? qsa_part_blocks(b->budget) : 1 + case_rnd(c, 20), most = b->budget ? MIN(b->budget, b->cap_blocks) : b->cap_blocks;
     uint32_t row0 = strip(c, &x->l);
-    return (struct qsa_part_args){ .block = ADDR(b), .step = ADDR(x->l.step), .qg = x->qg, .list = x->list, .row0 = row0, .n_row = x->l.n_tok - row0,
+    return (struct qsa_part_args){ .block = ADDR(b), .step = ADDR(x->l.step), .qg = x->qg, .list = x->list, .apart = apart_of(&x->l), .row0 = row0, .n_row = x->l.n_tok - row0,
                                    .n_part = MAX(1u, (most + each - 1) / each), .part_blocks = each };
 }
 
@@ -381,7 +449,7 @@ static void attend_merge(struct row_case *c)
     float *o = case_f32(c, "o", BUF_IN, n * b->dim), *ml = case_f32(c, "ml", BUF_IN, n * 2);
     float *out = case_f32(c, "out", BUF_OUT, (size_t)x.l.n_tok * b->n_head * b->dim);
     for (size_t i = 0; i < n; i++) {
-        uint32_t t = a.row0 + (uint32_t)(i / a.n_part / b->n_head), nb = (x.l.pos + t + 1) / QSA_BLOCK;
+        uint32_t t = a.row0 + (uint32_t)(i / a.n_part / b->n_head), nb = (pos_of(&x.l, t) + 1) / QSA_BLOCK;
         uint32_t have = MAX(1u, ((b->budget ? MIN(nb, b->budget) : nb) + a.part_blocks - 1) / a.part_blocks);
         float m = 4 * ml[2 * i], l = 1 + 10 * fabsf(ml[2 * i + 1]);
         for (uint32_t d = 0; d < b->dim; d++)

@@ -20,15 +20,26 @@ static const char *part_of(const struct gpu_call *call, const struct reporting *
     return r->part && strcmp(call->part, SESSION_COPY_PART) != 0 ? r->part : call->part;
 }
 
-/* step: of all rows, then of each row alone, as far as there are calls for one */
+/* What a call moves, in a step of which step[0] describes all rows and the others, as far as there are calls for one, each row alone */
+static struct gpu_moves moves_of(const struct gpu_cmd *c, const struct gpu_call *call, const struct gpu_step *step)
+{
+    struct gpu_moves sum = { 0 };
+    if (call->row != GPU_EACH_ROW)
+        return gpu_moves_of(c, call, step[call->row].pos, step[call->row].n_tok);
+    for (uint32_t r = 1; r <= step->n_tok; r++) {
+        struct gpu_moves one = gpu_moves_of(c, call, step[r].pos, 1);
+        gpu_moves_add(&sum, &one);
+    }
+    return sum;
+}
+
 static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, const struct reporting *r)
 {
     double start = r->start;
     for (uint32_t i = 0; i < c->n; i++) {
         const struct gpu_call *call = &c->call[i];
-        const struct gpu_step *at = &step[call->row];
         struct session_call report = { .row = call->table->row[call->id].id, .part = part_of(call, r), .decode = r->decode, .start = start,
-                                       .moves = gpu_moves_of(c, call, at->pos, at->n_tok), .seconds = r->seconds ? r->seconds[i] : 0 };
+                                       .moves = moves_of(c, call, step), .seconds = r->seconds ? r->seconds[i] : 0 };
         r->fn(r->ctx, &report);
         start += report.seconds;
     }

@@ -17,10 +17,11 @@ void session_record_rows(session *const *place, uint32_t n)
     forward_rows_record(&rows->step[0], &rows->step[1], &first->f, rows->of, n, first->n_best);
 }
 
+/* On a device the step blocks say which places the rows belong to, and any n of them take the same list. */
 static bool is_recorded(const struct session_together *rows, session *const *place, uint32_t n)
 {
     bool same = rows->n == n;
-    for (uint32_t r = 0; r < n && same; r++)
+    for (uint32_t r = 0; r < n && same && !on_device(place[0]->m); r++)
         same = rows->of[r] == &place[r]->f;
     return same;
 }
@@ -36,7 +37,7 @@ status session_decode_rows(session *const *place, const int32_t *ids, uint32_t n
         session *s = place[r];
         assert(s->n_pending == 0 && !s->tap);
         TRY(session_check_room(s, &ids[r], 1, e));
-        row[r] = (struct forward_row){ ids[r], s->n_past, s->past };
+        row[r] = (struct forward_row){ &s->f, ids[r], s->n_past, s->past };
     }
     forward_rows_begin(&first->f, row, n);
     if (!is_recorded(&first->together, place, n))

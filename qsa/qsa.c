@@ -90,12 +90,13 @@ static bool by_spans(const struct gpu_cmd *c, const struct qsa_block *b, uint32_
 }
 
 /* The lists of few rows on a device; see struct qsa_span_args. */
-static void choose_by_spans(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok)
+static void choose_by_spans(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok,
+                            gpu_addr apart)
 {
     struct qsa_span_args a = { .block = block, .step = step, .scores = s->scores, .list = s->list, .count = s->count, .cut = s->cut, .span = s->span,
-                               .n_row = n_tok, .n_span = spans_of(b->cap_blocks) };
-    CALL(c, qsa_kernels, K_qsa_score_few, qsa_score_items(b->cap_blocks, n_tok), struct qsa_score_args, .block = block, .step = step, .iq = s->iq,
-         .scores = s->scores, .count = s->count, .n_row = n_tok);
+                               .apart = apart, .n_row = n_tok, .n_span = spans_of(b->cap_blocks) };
+    CALL(c, qsa_kernels, K_qsa_score_few, qsa_score_items(b->cap_blocks, 1) * (apart ? n_tok : 1), struct qsa_score_args, .block = block, .step = step,
+         .iq = s->iq, .scores = s->scores, .count = s->count, .apart = apart, .n_row = n_tok);
     gpu_record(c, &qsa_kernels, K_qsa_count, &a, sizeof a, n_tok * a.n_span);
     gpu_record(c, &qsa_kernels, K_qsa_take, &a, sizeof a, n_tok * a.n_span);
 }
@@ -112,13 +113,14 @@ static void choose(struct gpu_cmd *c, const struct qsa_block *b, const struct qs
 }
 
 /* Few rows leave most of a device idle, so there the list of a row is shared out among groups, and the parts are merged. */
-static void attend_parts(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok)
+static void attend_parts(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok,
+                         gpu_addr apart)
 {
-    uint32_t n_part = qsa_parts(b->budget, b->cap_blocks), at_once = part_rows(n_part);
+    uint32_t n_part = qsa_parts(b->budget, b->cap_blocks), at_once = apart ? n_tok : part_rows(n_part);
     for (uint32_t row0 = 0; row0 < n_tok; row0 += at_once) {
         uint32_t n_row = MIN(at_once, n_tok - row0);
         struct qsa_part_args a = { .block = block, .step = step, .qg = s->qg, .list = s->list, .o = s->part, .ml = s->part_ml, .out = s->mixed,
-                                   .row0 = row0, .n_row = n_row, .n_part = n_part, .part_blocks = qsa_part_blocks(b->budget) };
+                                   .apart = apart, .row0 = row0, .n_row = n_row, .n_part = n_part, .part_blocks = qsa_part_blocks(b->budget) };
         gpu_record(c, &qsa_kernels, K_qsa_attend_part, &a, sizeof a, n_row * b->n_kv * n_part);
         gpu_record(c, &qsa_kernels, K_qsa_attend_merge, &a, sizeof a, n_row * b->n_head);
     }
@@ -153,7 +155,7 @@ static void attend(struct gpu_cmd *c, const struct qsa_block *b, const struct qs
     if (form->no_gather)
         gpu_record(c, &qsa_kernels, K_qsa_attend_masked, &a, sizeof a, n_tok * b->n_kv);
     else if (n_tok <= QSA_FEW && !on_cpu)
-        attend_parts(c, b, s, block, step, n_tok);
+        attend_parts(c, b, s, block, step, n_tok, 0);
     else if (c->matrix && n_tok > QSA_FEW && b->kv_type == QSA_KV_F16 && !form->no_union)
         attend_groups(c, b, s, block, step, n_tok);
     else if (n_tok > QSA_FEW && on_cpu && !form->no_union)
@@ -162,10 +164,12 @@ static void attend(struct gpu_cmd *c, const struct qsa_block *b, const struct qs
         gpu_record(c, &qsa_kernels, K_qsa_attend, &a, sizeof a, n_tok * b->n_kv);
 }
 
-static void prep(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok, gpu_addr count)
+static void prep(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok, gpu_addr count,
+                 gpu_addr apart)
 {
-    CALL(c, qsa_kernels, K_qsa_prep, n_tok + (b->budget ? n_tok / QSA_BLOCK + 1 : 0), struct qsa_prep_args, .block = block, .step = step, .qg = s->qg,
-         .k = s->k, .v = s->v, .iq = s->iq, .ik = s->ik, .count = count);
+    uint32_t n_block = !b->budget ? 0 : apart ? n_tok : n_tok / QSA_BLOCK + 1;
+    CALL(c, qsa_kernels, K_qsa_prep, n_tok + n_block, struct qsa_prep_args, .block = block, .step = step, .qg = s->qg, .k = s->k, .v = s->v, .iq = s->iq,
+         .ik = s->ik, .count = count, .apart = apart);
 }
 
 static void products_in(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_dims *d, gpu_addr u, uint32_t n_tok)
@@ -181,12 +185,12 @@ static void own(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
     gpu_addr block = gpu_block(c, b);
     c->part = "qsa.attend";
     bool spans = by_spans(c, b, n_tok);
-    prep(c, b, s, block, step, n_tok, spans ? s->count : 0);
+    prep(c, b, s, block, step, n_tok, spans ? s->count : 0, 0);
     c->part = "qsa.index";
     if (b->budget)
         pool_again(c, l, s, &d->form, block, step, n_tok);
     if (spans)
-        choose_by_spans(c, b, s, block, step, n_tok);
+        choose_by_spans(c, b, s, block, step, n_tok, 0);
     else if (b->budget && b->cap_blocks > b->budget) /* a smaller context never drops a block */
         choose(c, b, s, block, step, n_tok);
     c->part = "qsa.attend";
@@ -206,7 +210,7 @@ void qsa_record_keys(struct gpu_cmd *c, const struct qsa_layer *l, const struct 
 {
     gpu_addr block = gpu_block(c, &l->block);
     gpu_matmul(c, l->in, l->block.budget ? 3 : 2, u, d->n_embd, n_tok);
-    prep(c, &l->block, s, block, step, n_tok, 0);
+    prep(c, &l->block, s, block, step, n_tok, 0, 0);
 }
 
 static struct qsa_scratch scratch_of_row(const struct qsa_scratch *s, const struct qsa_dims *d, const struct qsa_block *b, uint32_t row)
@@ -229,19 +233,38 @@ static struct qsa_scratch scratch_of_row(const struct qsa_scratch *s, const stru
     return of;
 }
 
-/* All scores are dead before the first part is written, as they are when the rows are of one sequence: the calls of a kind stand together. */
+/* The same for rows that are apart, on a device. All scores are dead before the first part is written, as they are when the rows are of one sequence. */
+static void own_apart(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, gpu_addr apart, uint32_t n)
+{
+    const struct qsa_block *b = &l->block;
+    gpu_addr block = gpu_block(c, b);
+    bool spans = by_spans(c, b, n);
+    c->row = GPU_EACH_ROW;
+    c->part = "qsa.attend";
+    prep(c, b, s, block, apart, n, spans ? s->count : 0, apart);
+    c->part = "qsa.index";
+    if (spans)
+        choose_by_spans(c, b, s, block, apart, n, apart);
+    c->part = "qsa.attend";
+    attend_parts(c, b, s, block, apart, n, apart);
+    c->row = 0;
+}
+
 void qsa_record_rows(struct gpu_cmd *c, const struct qsa_layer *const *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step,
                      gpu_addr u)
 {
     assert(n <= d->n_seq);
     products_in(c, l[0], d, u, n);
     uint32_t first = c->n;
-    for (uint32_t r = 0; r < n; r++) {
+    if (d->device)
+        own_apart(c, l[0], s, step, n);
+    for (uint32_t r = 0; r < n && !d->device; r++) {
         struct qsa_scratch of = scratch_of_row(s, d, &l[r]->block, r);
         c->row = (uint8_t)(1 + r);
         own(c, l[r], &of, d, step + r * sizeof(struct gpu_step), 1);
     }
     c->row = 0;
-    gpu_record_side_by_side(c, first, n);
+    if (!d->device)
+        gpu_record_side_by_side(c, first, n);
     gpu_matmul(c, &l[0]->out, 1, s->mixed, d->n_head * d->dim, n);
 }

@@ -96,7 +96,8 @@ struct qsa_layer {
 void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
                 uint32_t n_tok);
 /* The same for one row of each of n sequences, row r with the caches of l[r] and the step block number r from step on, which describes a step of that row
- * alone; the products are those of l[0]. d->n_seq >= n. */
+ * alone; the products are those of l[0]. On a device one call serves all rows: it has the block of l[0], and finds that of row r by the step block
+ * (struct gpu_step). d->n_seq >= n. */
 void qsa_record_rows(struct gpu_cmd *c, const struct qsa_layer *const *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step,
                      gpu_addr u);
 

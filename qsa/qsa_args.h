@@ -43,6 +43,7 @@ struct qsa_prep_args {
     gpu_addr iq;    /* [n_tok, idx_head, idx_dim] f32, in and out; unused when budget = 0 */
     gpu_addr ik;    /* [n_tok, idx_dim] f32 raw; unused when budget = 0 */
     gpu_addr count; /* [n_tok, QSA_COUNTS] u32, becomes 0; see struct qsa_span_args. 0: there is none */
+    gpu_addr apart; /* see struct gpu_step; then the items of a row stand together: itself and, unless the layer is dense, its block */
 };
 
 /* scores[r][b] of rows row0 .. row0 + n_row - 1 against the complete blocks they see; nothing where all are chosen anyway.
@@ -57,6 +58,7 @@ struct qsa_score_args {
     gpu_addr iq;     /* [n_tok, idx_head, idx_dim] f32 */
     gpu_addr scores; /* [QSA_STRIP, cap_blocks] f32 */
     gpu_addr count;  /* qsa_score_few: the first digits are added here; see struct qsa_span_args */
+    gpu_addr apart;  /* qsa_score_few: see struct gpu_step; then an item is one row by QSA_SCORE_GROUP blocks, the rows outermost */
     uint32_t row0, n_row;
 };
 
@@ -87,6 +89,7 @@ struct qsa_span_args {
     gpu_addr count;  /* [n_row, QSA_COUNTS] u32: keys by their first digit; keys that share the cut's first digit by their second */
     gpu_addr cut;    /* [n_row, 2] u32: first digit of the cut, and its rank among the keys that share it */
     gpu_addr span;   /* [n_row, n_span, QSA_SPAN_COUNTS] u32: keys of a span whose leading digits are at least (first of the cut, i); the last: those above */
+    gpu_addr apart;  /* see struct gpu_step */
     uint32_t n_row, n_span; /* ceil(cap_blocks / QSA_SPAN) */
 };
 
@@ -127,6 +130,7 @@ struct qsa_part_args {
     gpu_addr o;        /* [n_row, n_head, n_part, dim] f32 */
     gpu_addr ml;       /* [n_row, n_head, n_part] pairs (m, l) f32 */
     gpu_addr out;      /* [n_tok, n_head, dim] f32: merge only */
+    gpu_addr apart;    /* see struct gpu_step */
     uint32_t row0, n_row;
     uint32_t n_part;   /* most that any row of this context has */
     uint32_t part_blocks;

@@ -17,6 +17,9 @@ static uint64_t blocks_scored(const struct qsa_block *b, const struct gpu_at *at
 /* K and V of n positions, all heads */
 static uint64_t kv_bytes(const struct qsa_block *b, uint64_t n) { return 2 * n * b->n_kv * qsa_tile_bytes(b->dim, b->kv_type) / QSA_BLOCK; }
 
+/* Rows of a call that are counted at once: of those that are apart one, at its own position */
+static uint32_t rows_of(uint32_t n_row, gpu_addr apart) { return apart ? 1 : n_row; }
+
 static uint64_t n_rows_few(const struct qsa_prep_args *a, const struct gpu_at *at) { return a->count ? at->n_tok : 0; }
 /* The gate halves of qg are left alone. The gain of the pooled keys is counted whether this step completes a block or not. */
 void qsa_prep_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
@@ -45,7 +48,7 @@ void qsa_score_moves(const void *args, const struct gpu_at *at, struct gpu_moves
     const struct qsa_score_args *a = args;
     const struct qsa_block *b = gpu_at_block(at, a->block);
     uint64_t most = 0, sum = 0, rows = 0;
-    for (uint32_t r = a->row0; r < a->row0 + a->n_row; r++) {
+    for (uint32_t r = a->row0; r < a->row0 + rows_of(a->n_row, a->apart); r++) {
         uint64_t n = blocks_scored(b, at, r);
         most = MAX(most, n);
         sum += n;
@@ -72,7 +75,7 @@ void qsa_count_moves(const void *args, const struct gpu_at *at, struct gpu_moves
 {
     const struct qsa_span_args *a = args;
     const struct qsa_block *b = gpu_at_block(at, a->block);
-    for (uint32_t r = 0; r < a->n_row; r++) {
+    for (uint32_t r = 0; r < rows_of(a->n_row, a->apart); r++) {
         uint64_t n = blocks_scored(b, at, r), spans = (n + QSA_SPAN - 1) / QSA_SPAN;
         m->activations += moves_words(n + spans * (QSA_FIRST + QSA_SPAN_COUNTS));
         m->flops += n;
@@ -84,7 +87,7 @@ void qsa_take_moves(const void *args, const struct gpu_at *at, struct gpu_moves 
 {
     const struct qsa_span_args *a = args;
     const struct qsa_block *b = gpu_at_block(at, a->block);
-    for (uint32_t r = 0; r < a->n_row; r++) {
+    for (uint32_t r = 0; r < rows_of(a->n_row, a->apart); r++) {
         uint64_t n = blocks_scored(b, at, r), spans = (n + QSA_SPAN - 1) / QSA_SPAN;
         m->activations += moves_words(n + spans * (QSA_SECOND + 2 * spans) + MIN(n, spans * QSA_SPAN) + 1 + (n ? b->budget : 0));
         m->flops += n;
@@ -184,7 +187,7 @@ void qsa_attend_group_moves(const void *args, const struct gpu_at *at, struct gp
 static uint64_t part_floats(const struct qsa_part_args *a, const struct qsa_block *b, const struct gpu_at *at)
 {
     uint64_t parts = 0;
-    for (uint32_t r = a->row0; r < a->row0 + a->n_row; r++) {
+    for (uint32_t r = a->row0; r < a->row0 + rows_of(a->n_row, a->apart); r++) {
         uint64_t blocks = blocks_seen(at, r);
         blocks = b->budget ? MIN(blocks, b->budget) : blocks;
         parts += MAX((uint64_t)1, (blocks + a->part_blocks - 1) / a->part_blocks);
@@ -196,7 +199,7 @@ void qsa_attend_part_moves(const void *args, const struct gpu_at *at, struct gpu
 {
     const struct qsa_part_args *a = args;
     const struct qsa_block *b = gpu_at_block(at, a->block);
-    attend(b, at, a->row0, a->n_row, m);
+    attend(b, at, a->row0, rows_of(a->n_row, a->apart), m);
     m->activations += moves_words(part_floats(a, b, at));
 }
 
@@ -205,6 +208,6 @@ void qsa_attend_merge_moves(const void *args, const struct gpu_at *at, struct gp
     const struct qsa_part_args *a = args;
     const struct qsa_block *b = gpu_at_block(at, a->block);
     uint64_t parts = part_floats(a, b, at);
-    m->activations += moves_words(parts + 2 * (uint64_t)a->n_row * b->n_head * b->dim);
+    m->activations += moves_words(parts + 2 * (uint64_t)rows_of(a->n_row, a->apart) * b->n_head * b->dim);
     m->flops += 2 * parts;
 }

@@ -10,44 +10,50 @@
 
 SHARED(f32, key, QSA_IDX_DIM_MAX)
 
-/* Block number `nth` of those that the step may complete */
-FN void pool(qsa_prep_args a, u32 nth)
+/* Block number `nth` of those that the step may complete; ik is the key of its first row */
+FN void pool(u64 layer, u64 step, u64 ik, u32 nth)
 {
-    u32 n = FIELD(qsa_block, a.block, idx_dim), half_rope = FIELD(qsa_block, a.block, rope_dim) / 2u, i = LID;
-    u32 pos = FIELD(gpu_step, a.step, pos), n_tok = FIELD(gpu_step, a.step, n_tok), block = pos / QSA_BLOCK + nth;
-    u64 window = FIELD(qsa_block, a.block, window);
+    u32 n = FIELD(qsa_block, layer, idx_dim), half_rope = FIELD(qsa_block, layer, rope_dim) / 2u, i = LID;
+    u32 pos = FIELD(gpu_step, step, pos), n_tok = FIELD(gpu_step, step, n_tok), block = pos / QSA_BLOCK + nth;
+    u64 window = FIELD(qsa_block, layer, window);
     if (block < (pos + n_tok) / QSA_BLOCK) {
         f32 x = 0.0f, gain = 0.0f;
         if (i < n) {
-            gain = LD(f32, FIELD(qsa_block, a.block, ik_norm), i);
-            for (u32 t = block * QSA_BLOCK; t < (block + 1u) * QSA_BLOCK; t++) {
+            gain = LD(f32, FIELD(qsa_block, layer, ik_norm), i);
+            f32 raw[QSA_BLOCK];
+            UNROLL for (u32 k = 0u; k < QSA_BLOCK; k++)
+            {
+                u32 t = block * QSA_BLOCK + k;
                 if (t >= pos)
-                    x += LD(f32, a.ik, (t - pos) * n + i);
+                    raw[k] = LD(f32, ik, (t - pos) * n + i);
                 else
-                    x += LD(f32, window, (t + 3u - pos) * n + i);
+                    raw[k] = LD(f32, window, (t + 3u - pos) * n + i);
             }
+            UNROLL for (u32 k = 0u; k < QSA_BLOCK; k++) x += raw[k];
         }
         x /= f32(QSA_BLOCK);
-        x *= rsqrt_(group_add(x * x) / f32(n) + FIELD(qsa_block, a.block, eps)) * gain;
+        x *= rsqrt_(group_add(x * x) / f32(n) + FIELD(qsa_block, layer, eps)) * gain;
         if (i < n)
             key[i] = x;
         sync_group();
         if (i < 2u * half_rope) {
-            u64 rope = OFF(FIELD(gpu_step, a.step, rope), block * QSA_BLOCK + 3u - pos, 8ul * half_rope);
+            u64 rope = OFF(FIELD(gpu_step, step, rope), block * QSA_BLOCK + 3u - pos, 8ul * half_rope);
             f32x2 turn = LD(f32x2, rope, i % half_rope);
             x = i < half_rope ? x * turn.x - key[i + half_rope] * turn.y : key[i - half_rope] * turn.y + x * turn.x;
         }
         if (i < n)
-            ST(f32, OFF(FIELD(qsa_block, a.block, pooled), block, 4ul * n), i, x);
+            ST(f32, OFF(FIELD(qsa_block, layer, pooled), block, 4ul * n), i, x);
     }
-    if (nth == 0u && i < n)
-        for (u32 k = 0u; k < 3u; k++) { /* row k becomes the key of token pos + n_tok - 3 + k */
+    if (nth == 0u && i < n) {
+        f32 last[3];
+        UNROLL for (u32 k = 0u; k < 3u; k++)
+        { /* row k becomes the key of token pos + n_tok - 3 + k */
             u32 from = n_tok + k;
-            f32 x;
             if (from >= 3u)
-                x = LD(f32, a.ik, (from - 3u) * n + i);
+                last[k] = LD(f32, ik, (from - 3u) * n + i);
             else
-                x = LD(f32, window, from * n + i);
-            ST(f32, window, k * n + i, x);
+                last[k] = LD(f32, window, from * n + i);
         }
+        UNROLL for (u32 k = 0u; k < 3u; k++) ST(f32, window, k * n + i, last[k]);
+    }
 }

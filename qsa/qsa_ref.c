@@ -102,11 +102,8 @@ static void pool_key(const struct qsa_block *b, const float *const key[QSA_BLOCK
 
 /* A block that straddles the start of the step finds its first keys in the window;
  * it can only be block pos / 4, which is the first, so that one may move the window when it is done. */
-static void pool_blocks(const struct qsa_prep_args *a, uint32_t first, uint32_t n)
+static void pool_blocks(const struct qsa_block *b, const struct gpu_step *step, const float *ik, uint32_t first, uint32_t n)
 {
-    const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    const struct gpu_step *step = AT(const struct gpu_step, a->step);
-    const float *ik = AT(const float, a->ik);
     float *win = AT(float, b->window);
     uint32_t N = b->idx_dim, end = step->pos + step->n_tok;
     for (uint32_t item = first; item < first + n; item++) {
@@ -123,38 +120,47 @@ static void pool_blocks(const struct qsa_prep_args *a, uint32_t first, uint32_t 
     }
 }
 
-/* Spec 4.1, 4.4: rows, then the blocks that they complete */
+/* Row t of a step, which is row r of the batch */
+static void prep_row(const struct qsa_prep_args *a, const struct qsa_block *b, const struct gpu_step *step, uint32_t t, uint32_t r)
+{
+    uint32_t pos = step->pos + t;
+    const float *table = rope_row(step, b->rope_dim, pos);
+    for (uint32_t h = 0; h < b->n_head; h++) {
+        float *q = AT(float, a->qg) + ((size_t)r * b->n_head + h) * 2 * b->dim;
+        rms_norm(q, b->dim, AT(const float, b->q_norm), b->eps);
+        rope(q, b->rope_dim, table);
+    }
+    for (uint32_t j = 0; j < b->n_kv; j++) {
+        float *k = AT(float, a->k) + ((size_t)r * b->n_kv + j) * b->dim;
+        const float *v = AT(const float, a->v) + ((size_t)r * b->n_kv + j) * b->dim;
+        rms_norm(k, b->dim, AT(const float, b->k_norm), b->eps);
+        rope(k, b->rope_dim, table);
+        cache_put(b, b->k, qsa_k_at, j, pos, k);
+        cache_put(b, b->v, qsa_v_at, j, pos, v);
+    }
+    if (a->count)
+        memset(AT(uint32_t, a->count) + (size_t)r * QSA_COUNTS, 0, QSA_COUNTS * sizeof(uint32_t));
+    for (uint32_t h = 0; b->budget && h < b->idx_head; h++) {
+        float *iq = AT(float, a->iq) + ((size_t)r * b->idx_head + h) * b->idx_dim;
+        rms_norm(iq, b->idx_dim, AT(const float, b->iq_norm), b->eps);
+        rope(iq, b->rope_dim, table);
+    }
+}
+
+/* Spec 4.1, 4.4: rows, then the blocks that they complete; of rows that are apart each with its own */
 void qsa_prep_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_prep_args *a = args;
-    const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    const struct gpu_step *step = AT(const struct gpu_step, a->step);
+    uint32_t each = AT(const struct qsa_block, a->block)->budget ? 2 : 1;
     (void)scratch;
-    if (first + n > step->n_tok)
-        pool_blocks(a, MAX(first, step->n_tok) - step->n_tok, first + n - MAX(first, step->n_tok));
-    for (uint32_t t = first; t < MIN(first + n, step->n_tok); t++) {
-        uint32_t pos = step->pos + t;
-        const float *table = rope_row(step, b->rope_dim, pos);
-        for (uint32_t h = 0; h < b->n_head; h++) {
-            float *q = AT(float, a->qg) + ((size_t)t * b->n_head + h) * 2 * b->dim;
-            rms_norm(q, b->dim, AT(const float, b->q_norm), b->eps);
-            rope(q, b->rope_dim, table);
-        }
-        for (uint32_t j = 0; j < b->n_kv; j++) {
-            float *k = AT(float, a->k) + ((size_t)t * b->n_kv + j) * b->dim;
-            const float *v = AT(const float, a->v) + ((size_t)t * b->n_kv + j) * b->dim;
-            rms_norm(k, b->dim, AT(const float, b->k_norm), b->eps);
-            rope(k, b->rope_dim, table);
-            cache_put(b, b->k, qsa_k_at, j, pos, k);
-            cache_put(b, b->v, qsa_v_at, j, pos, v);
-        }
-        if (a->count)
-            memset(AT(uint32_t, a->count) + (size_t)t * QSA_COUNTS, 0, QSA_COUNTS * sizeof(uint32_t));
-        for (uint32_t h = 0; b->budget && h < b->idx_head; h++) {
-            float *iq = AT(float, a->iq) + ((size_t)t * b->idx_head + h) * b->idx_dim;
-            rms_norm(iq, b->idx_dim, AT(const float, b->iq_norm), b->eps);
-            rope(iq, b->rope_dim, table);
-        }
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t row = a->apart ? item / each : 0, t = item - row * each;
+        const struct qsa_block *b = AT(const struct qsa_block, gpu_own_block(a->block, a->apart, row));
+        const struct gpu_step *step = a->apart ? gpu_step_of(a->apart, row) : AT(const struct gpu_step, a->step);
+        if (t < step->n_tok)
+            prep_row(a, b, step, t, row + t);
+        else
+            pool_blocks(b, step, AT(const float, a->ik) + (size_t)row * b->idx_dim, t - step->n_tok, 1);
     }
 }
 
@@ -217,17 +223,17 @@ void qsa_score_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
 {
     const struct qsa_score_args *a = args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    const struct gpu_step *step = AT(const struct gpu_step, a->step);
     uint32_t groups = (b->cap_blocks + QSA_SCORE_GROUP - 1) / QSA_SCORE_GROUP;
     (void)scratch;
     for (uint32_t item = first; item < first + n; item++) {
-        uint32_t r0 = item / groups * QSA_SCORE_ROWS, from = item % groups * QSA_SCORE_GROUP;
-        for (uint32_t r = r0; r < MIN(r0 + QSA_SCORE_ROWS, a->n_row); r++) {
-            uint32_t nb = (step->pos + a->row0 + r + 1) / QSA_BLOCK;
+        uint32_t rows = a->apart ? 1 : QSA_SCORE_ROWS, r0 = item / groups * rows, from = item % groups * QSA_SCORE_GROUP;
+        for (uint32_t r = r0; r < MIN(r0 + rows, a->n_row); r++) {
+            uint32_t nb = (gpu_position(a->step, a->apart, a->row0 + r) + 1) / QSA_BLOCK;
+            gpu_addr pooled = AT(const struct qsa_block, gpu_own_block(a->block, a->apart, a->row0 + r))->pooled;
             const float *iq = AT(const float, a->iq) + (size_t)(a->row0 + r) * b->idx_head * b->idx_dim;
             float *score = AT(float, a->scores) + (size_t)r * b->cap_blocks;
             for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++) {
-                score[blk] = block_score(b, iq, AT(const float, b->pooled) + (size_t)blk * b->idx_dim);
+                score[blk] = block_score(b, iq, AT(const float, pooled) + (size_t)blk * b->idx_dim);
                 if (a->count)
                     add_one(&AT(uint32_t, a->count)[(size_t)r * QSA_COUNTS + (key_of(score[blk]) >> QSA_FIRST_SHIFT)]);
             }
@@ -265,18 +271,20 @@ uint32_t qsa_top_blocks(const float *scores, uint32_t n, uint32_t budget, uint32
     return n_out;
 }
 
+/* The list of a row that sees nb blocks */
+static void select_row(const struct qsa_block *b, const float *score, uint32_t nb, uint32_t *list)
+{
+    list[0] = nb <= b->budget ? QSA_ALL : qsa_top_blocks(score, nb, b->budget, list + 1);
+}
+
 void qsa_select_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_select_args *a = args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    const struct gpu_step *step = AT(const struct gpu_step, a->step);
     (void)scratch;
-    for (uint32_t r = first; r < first + n; r++) {
-        uint32_t nb = (step->pos + a->row0 + r + 1) / QSA_BLOCK;
-        uint32_t *list = AT(uint32_t, a->list) + (size_t)(a->row0 + r) * (1 + (size_t)b->budget);
-        list[0] = nb <= b->budget ? QSA_ALL
-                                  : qsa_top_blocks(AT(const float, a->scores) + (size_t)r * b->cap_blocks, nb, b->budget, list + 1);
-    }
+    for (uint32_t r = first; r < first + n; r++)
+        select_row(b, AT(const float, a->scores) + (size_t)r * b->cap_blocks, (AT(const struct gpu_step, a->step)->pos + a->row0 + r + 1) / QSA_BLOCK,
+                   AT(uint32_t, a->list) + (size_t)(a->row0 + r) * (1 + (size_t)b->budget));
 }
 
 /* The digit of n that holds the key of *rank, counted from the top; *rank is then that among the keys with this digit. */
@@ -294,7 +302,7 @@ void qsa_count_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
     (void)scratch;
     for (uint32_t item = first; item < first + n; item++) {
-        uint32_t r = item / a->n_span, from = item % a->n_span * QSA_SPAN, nb = (AT(const struct gpu_step, a->step)->pos + r + 1) / QSA_BLOCK;
+        uint32_t r = item / a->n_span, from = item % a->n_span * QSA_SPAN, nb = (gpu_position(a->step, a->apart, r) + 1) / QSA_BLOCK;
         uint32_t *count = AT(uint32_t, a->count) + (size_t)r * QSA_COUNTS, *cut = AT(uint32_t, a->cut) + 2 * r;
         uint32_t *span = AT(uint32_t, a->span) + (size_t)item * QSA_SPAN_COUNTS, rank = b->budget;
         const float *score = AT(const float, a->scores) + (size_t)r * b->cap_blocks;
@@ -321,10 +329,12 @@ void qsa_take_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
 {
     const struct qsa_span_args *a = args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    (void)scratch;
     for (uint32_t item = first; item < first + n; item++) {
-        struct qsa_select_args all = { .block = a->block, .step = a->step, .scores = a->scores, .list = a->list, .n_row = a->n_row };
+        uint32_t r = item / a->n_span;
         if (item % a->n_span == 0 && b->budget)
-            qsa_select_ref(&all, item / a->n_span, 1, scratch);
+            select_row(b, AT(const float, a->scores) + (size_t)r * b->cap_blocks, (gpu_position(a->step, a->apart, r) + 1) / QSA_BLOCK,
+                       AT(uint32_t, a->list) + (size_t)r * (1 + (size_t)b->budget));
     }
 }
 
@@ -505,18 +515,17 @@ void qsa_attend_part_ref(const void *args, uint32_t first, uint32_t n, struct cp
 {
     const struct qsa_part_args *a = args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    const struct gpu_step *step = AT(const struct gpu_step, a->step);
     uint32_t group = b->n_head / b->n_kv;
     (void)scratch;
     for (uint32_t item = first; item < first + n; item++) {
         uint32_t c = item % a->n_part, j = item / a->n_part % b->n_kv, r = item / a->n_part / b->n_kv, t = a->row0 + r;
-        struct chosen set = chosen_of(b, AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget), step->pos + t);
+        struct chosen set = chosen_of(b, AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget), gpu_position(a->step, a->apart, t));
         uint32_t n_part = parts_of(&set, a->part_blocks), i0 = c * a->part_blocks * QSA_BLOCK;
         uint32_t i1 = c + 1 == n_part ? set.n_block * QSA_BLOCK + set.n_tail : i0 + a->part_blocks * QSA_BLOCK;
         for (uint32_t h = j * group; c < n_part && h < (j + 1) * group; h++) {
             size_t at = ((size_t)r * b->n_head + h) * a->n_part + c;
             double max, sum;
-            softmax_keys(b, &set, i0, i1, j, AT(const float, a->qg) + ((size_t)t * b->n_head + h) * 2 * b->dim, &max, &sum,
+            softmax_keys(AT(const struct qsa_block, gpu_own_block(a->block, a->apart, t)), &set, i0, i1, j, AT(const float, a->qg) + ((size_t)t * b->n_head + h) * 2 * b->dim, &max, &sum,
                          AT(float, a->o) + at * b->dim);
             AT(float, a->ml)[2 * at] = (float)max;
             AT(float, a->ml)[2 * at + 1] = (float)sum;
@@ -528,11 +537,10 @@ void qsa_attend_merge_ref(const void *args, uint32_t first, uint32_t n, struct c
 {
     const struct qsa_part_args *a = args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    const struct gpu_step *step = AT(const struct gpu_step, a->step);
     (void)scratch;
     for (uint32_t item = first; item < first + n; item++) {
         uint32_t r = item / b->n_head, h = item % b->n_head, t = a->row0 + r;
-        struct chosen set = chosen_of(b, AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget), step->pos + t);
+        struct chosen set = chosen_of(b, AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget), gpu_position(a->step, a->apart, t));
         uint32_t n_part = parts_of(&set, a->part_blocks);
         const float *ml = AT(const float, a->ml) + 2 * (size_t)item * a->n_part, *o = AT(const float, a->o) + (size_t)item * a->n_part * b->dim;
         float *out = AT(float, a->out) + ((size_t)t * b->n_head + h) * b->dim, max = -INFINITY, sum = 0;

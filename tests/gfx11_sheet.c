@@ -84,7 +84,7 @@ static void moe_up(struct row_case *c)
     b->ff = 2 * MOE_UP_GRAIN;
     gate_and_up(c, b, size);
     float *h = case_f32(c, "h", BUF_OUT, USED * b->ff);
-    struct moe_up_args a = { .block = ADDR(b), .id = ADDR(choice(c)), .u = ADDR(case_f32(c, "u", BUF_IN, EMBD)), .h = ADDR(h), .n_tok = 1 };
+    struct moe_up_args a = { .block = ADDR(b), .id = ADDR(choice(c)), .u = ADDR(case_f32(c, "u", BUF_IN, EMBD)), .h = ADDR(h), .n_tok = 1, .spans = 1 };
     case_tolerance(c, h, product_error(size, SUM_ABS(EMBD, fmax(DEVICE_TERM(size[0]), DEVICE_TERM(size[1])))), SIGMOID_REL(8));
     case_weights = (uint64_t)USED * 2 * b->ff * EMBD;
     case_call(c, &a, sizeof a, USED * b->ff);
@@ -100,7 +100,7 @@ static void moe_mix(struct row_case *c)
     float *y = case_f32(c, "y", BUF_OUT, b->n_embd);
     struct moe_mix_args a = { .block = ADDR(b), .id = ADDR(choice(c)), .weight = ADDR(case_f32(c, "weight", BUF_IN, USED)), .h = ADDR(case_f32(c, "h", BUF_IN, USED * FF)),
                               .gate = ADDR(case_f32(c, "gate", BUF_IN, FF)), .up = ADDR(case_f32(c, "up", BUF_IN, FF)), .scalar = ADDR(case_f32(c, "scalar", BUF_IN, 1)),
-                              .y = ADDR(y), .n_tok = 1 };
+                              .y = ADDR(y), .n_tok = 1, .spans = 1 };
     case_tolerance(c, y, SUM_ABS(FF * USED, DEVICE_TERM(size[0])) + SUM_ABS(FF, DEVICE_TERM(size[1])) + PRODUCT_SIZE(FF, size[1]) * SIGMOID_REL(1), 0);
     case_weights = (uint64_t)(USED + 1) * FF * b->n_embd;
     case_call(c, &a, sizeof a, b->n_embd);

@@ -46,3 +46,34 @@ FN void staged_pair(u32 type0, u32 type1, bool has_min, u32 depth, bool live, bo
         }
     }
 }
+
+/* The same for types that few files have here, and floats, of which a chunk takes many registers: one row after the other, so that they do not decide how many
+ * groups of the common types live at once. */
+FN void staged_slowly(u32 type0, u32 type1, bool live, bool x_there, u64 row0, u64 row1, u64 book, u32 n_in, u32 offset, u32 n_x, IN_ARRAY(u64, from, STAGE_WORDS),
+                      u32 n, OUT_ARRAY(f32, sum0, ROWS), OUT_ARRAY(f32, sum1, ROWS), OUT_ARRAY(f32, seen, ROWS))
+{
+    for (u32 tile = 0u; tile < n_x / 16u; tile += STAGE_COLUMNS / 16u) { /* the same for all items */
+        u32 end = umin_(tile + STAGE_COLUMNS / 16u, n_x / 16u);
+        if (!x_there) {
+            sync_group(); /* the tile before may still be read */
+            stage(from, n, 16u * tile, 16u * (end - tile), seen);
+            sync_group();
+        }
+        for (u32 k = 0u; live && k < 2u; k++)
+            for (u32 c = tile + SG_LANE; c < end; c += SG_SIZE) {
+                f32 q[16], sm[2];
+                load_chunk(k == 0u ? type0 : type1, k == 0u ? row0 : row1, n_in, offset / 16u + c, book, q, sm);
+                for (u32 t = 0u; t < n; t++) {
+                    f32 v[16], sum = 0.0f;
+                    load_staged(t, c - tile, v);
+                    UNROLL for (u32 i = 0u; i < ROWS; i++)
+                        sum = i == t ? (k == 0u ? sum0[i] : sum1[i]) : sum;
+                    sum = chunk_dot(true, q, sm, 1.0f, v, chunk_sum(true, v), sum);
+                    UNROLL for (u32 i = 0u; i < ROWS; i++) {
+                        sum0[i] = i == t && k == 0u ? sum : sum0[i];
+                        sum1[i] = i == t && k == 1u ? sum : sum1[i];
+                    }
+                }
+            }
+    }
+}

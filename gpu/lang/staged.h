@@ -14,17 +14,26 @@
 #define DEPTH (ROWS <= 2 ? 3u : ROWS == 4 ? 2u : 1u)
 #define DEPTH_FLOAT (ROWS == 1 ? 3u : 1u) /* the same for rows of floats, whose chunks are twice as large and more */
 
-SHARED(f32x4, staged, ROWS * STAGE_COLUMNS / 4u)
+#define STAGE_QUADS (STAGE_COLUMNS / 4u)                 /* of a row */
+#define STAGE_LOADS (ROWS * STAGE_QUADS / WORKGROUP)     /* of an item */
+SHARED(f32x4, staged, ROWS * STAGE_QUADS)
 
 /* Where quarter i of chunk c of row t of the tile lies */
-FN u32 staged_at(u32 t, u32 c, u32 i) { return t * (STAGE_COLUMNS / 4u) + 4u * c + ((i + (c >> 1)) & 3u); }
+FN u32 staged_at(u32 t, u32 c, u32 i) { return t * STAGE_QUADS + 4u * c + ((i + (c >> 1)) & 3u); }
 
-/* columns of the n rows at x, from column `first` on */
+/* columns of the n rows at x, from column `first` on. All that an item brings is on its way before the first piece is stored; what is not there is the last
+ * piece or row again, and nobody reads it. */
 FN void stage_rows(u64 x, u64 x_bytes, u32 n, u32 first, u32 columns)
 {
-    for (u32 t = 0u; t < n; t++)
-        for (u32 i = LID; i < columns / 4u; i += WORKGROUP)
-            staged[staged_at(t, i / 4u, i & 3u)] = LD(f32x4, OFF(x, t, x_bytes), first / 4u + i);
+    f32x4 v[STAGE_LOADS];
+    UNROLL for (u32 k = 0u; k < STAGE_LOADS; k++) {
+        u32 at = LID + k * WORKGROUP, t = umin_(at / STAGE_QUADS, n - 1u), i = umin_(at % STAGE_QUADS, columns / 4u - 1u);
+        v[k] = LD(f32x4, OFF(x, t, x_bytes), first / 4u + i);
+    }
+    UNROLL for (u32 k = 0u; k < STAGE_LOADS; k++) {
+        u32 at = LID + k * WORKGROUP, i = at % STAGE_QUADS;
+        staged[staged_at(at / STAGE_QUADS, i / 4u, i & 3u)] = v[k];
+    }
 }
 
 FN void load_staged(u32 t, u32 c, OUT_ARRAY(f32, v, 16))
