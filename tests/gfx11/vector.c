@@ -142,6 +142,17 @@ static void carry(struct wave *w, const struct inst *in)
     vgpr_set(w, in->d.code, r, tainted ? bad : NULL);
 }
 
+/* The mask of a comparison to its place */
+static void put_mask(struct wave *w, const struct inst *in, uint32_t m, uint32_t bad)
+{
+    if (in->op->flags & OP_CMPX) {
+        if (must_be_written(w, bad, "exec"))
+            w->s[S_EXEC] = m;
+    } else {
+        scalar_set(w, &in->d, (struct scalar){ m, bad });
+    }
+}
+
 static void compare(struct wave *w, const struct inst *in)
 {
     struct source a, b;
@@ -154,12 +165,25 @@ static void compare(struct wave *w, const struct inst *in)
         taint_lanes(lane_bad, in->op->taint, &a, &b, &none);
         bad = lanes_with(lane_bad) & exec;
     }
-    if (in->op->flags & OP_CMPX) {
-        if (must_be_written(w, bad, "exec"))
-            w->s[S_EXEC] = m;
-    } else {
-        scalar_set(w, &in->d, (struct scalar){ m, bad });
+    put_mask(w, in, m, bad);
+}
+
+/* Pairs of registers. arg: 0 equal, 1 not equal */
+static void compare64(struct wave *w, const struct inst *in)
+{
+    struct source x[2], y[2];
+    uint32_t exec = exec_of(w), m = 0, bad = 0;
+    for (uint32_t k = 0; k < 2; k++) {
+        source_raw(w, &in->s[0], k, &x[k]);
+        source_raw(w, &in->s[1], k, &y[k]);
     }
+    for (int i = 0; i < LANES; i++) {
+        bool equal = x[0].x[i] == y[0].x[i] && x[1].x[i] == y[1].x[i];
+        m |= (uint32_t)(equal != (in->op->arg == 1)) << i;
+        for (uint32_t k = 0; k < 2; k++)
+            bad |= (uint32_t)((x[k].bad && x[k].bad[i]) || (y[k].bad && y[k].bad[i])) << i;
+    }
+    put_mask(w, in, m & exec, bad & exec);
 }
 
 /* ---- the comparisons ---- */
@@ -208,7 +232,9 @@ COMPARE(class_f32, uint32_t, (uint32_t), (class_of(x) & y) != 0)
 #define INTS(at, suffix, form, taint)                                                                                                                         \
     ROW((at) + 1, "lt_" #suffix, form, taint, lt_##suffix), ROW((at) + 2, "eq_" #suffix, form, taint, eq_##suffix), ROW((at) + 3, "le_" #suffix, form, taint, le_##suffix),   \
         ROW((at) + 4, "gt_" #suffix, form, taint, gt_##suffix), ROW((at) + 5, "ne_" #suffix, form, taint, ne_##suffix), ROW((at) + 6, "ge_" #suffix, form, taint, ge_##suffix)
+#define ROW64(code, name, arg) { VOPC, code, "v_cmp_" name, "mqq", 0, 0, arg, compare64, { 0 } }, { VOPC, (code) + 128, "v_cmpx_" name, "mqq", OP_CMPX, 0, arg, compare64, { 0 } }
 const struct op compare_ops[] = {
+    ROW64(90, "eq_u64", 0), ROW64(93, "ne_u64", 1),
     FLOATS(0, f16, "mhh", TAINT_LOW16), FLOATS(16, f32, "mff", TAINT_ALL), INTS(48, i16, "mww", TAINT_LOW16), INTS(56, u16, "mww", TAINT_LOW16),
     INTS(64, i32, "mii", TAINT_ALL), INTS(72, u32, "muu", TAINT_ALL), ROW(126, "class_f32", "mfi", TAINT_ALL, class_f32),
     { VOP2, 1, "v_cndmask_b32", "iffm", OP_MASK_SRC, 0, 0, cndmask, { 0 } },
