@@ -103,8 +103,8 @@ static void print_step(const struct step *st, const struct colons *roof, size_t 
 
 static void print_between(const struct between *b)
 {
-    printf("between its lists: %" PRIu64 " copies of state, %" PRIu64 " bytes, %.3f %% of the %" PRIu64 " that the session keeps at this depth; %" PRIu64
-           " bytes of memory asked for\n", b->copies, b->copied, 100 * (double)b->copied / (double)b->state, b->state, b->asked);
+    printf("between its lists: %" PRIu64 " cop%s of state, %" PRIu64 " bytes, %.3f %% of the %" PRIu64 " that the session keeps at this depth; %" PRIu64
+           " bytes of memory asked for\n", b->copies, b->copies == 1 ? "y" : "ies", b->copied, 100 * (double)b->copied / (double)b->state, b->state, b->asked);
 }
 
 /* What the step comes to where a token must at least bring its weights, once, and its state: nothing else, no launches */
@@ -237,7 +237,8 @@ int cmd_ledger(const struct options *o)
     model *m = NULL;
     struct step *st = calloc(N_STEP, sizeof *st);
     struct between b = { 0 };
-    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .record_only = true };
+    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .draft_path = o->draft_path, .head = o->draft > 0,
+                              .record_only = true };
     size_t depth = o->ledger_depth;
     status s = st ? model_open(&m, o->model_path, &p, &e) : fail(&e, ERR_NOMEM, "ledger");
     if (s == OK) {

@@ -66,7 +66,7 @@ static void record(session *s, bool decode, size_t pos, uint32_t n)
 static model *open_model(const char *path, enum backend b, bool record_only)
 {
     model *m;
-    struct model_params p = { .n_threads = 2, .backend = b, .record_only = record_only, .device = test_device() };
+    struct model_params p = { .n_threads = 2, .backend = b, .head = true, .record_only = record_only, .device = test_device() };
     MUST(model_open(&m, path, &p, &e));
     return m;
 }
