@@ -44,7 +44,7 @@ FN f32 convolve(u64 job, u32 r, f32 x)
 }
 
 /* Output rows first .. first + grain - 1 of a job against n rows of x, a subgroup two at a time. type, has_min and depth are constants at every call, so that
- * nothing is decided inside the loop; depth 0: any type, slowly. */
+ * nothing is decided inside the loop. */
 FN void block_of_rows(u32 type, bool has_min, u32 depth, u64 job, u64 apart, u32 first, u32 grain, u64 x, u64 x_bytes, u32 t0, u32 n)
 {
     u32 n_in = FIELD(matmul_job, job, w.n_in), n_out = FIELD(matmul_job, job, w.n_out), act = FIELD(matmul_job, job, act);
@@ -61,12 +61,8 @@ FN void block_of_rows(u32 type, bool has_min, u32 depth, u64 job, u64 apart, u32
         f32 sum0[ROWS], sum1[ROWS], nothing[ROWS];
         UNROLL for (u32 t = 0u; t < ROWS; t++)
             sum0[t] = 0.0f, sum1[t] = 0.0f, nothing[t] = 0.0f;
-        bool x_there = base != first && n_in <= STAGE_COLUMNS;
-        u64 row0 = data + u64(umin_(r0, end - 1u)) * row_bytes, row1 = data + u64(umin_(r0 + 1u, end - 1u)) * row_bytes;
-        if (depth > 0u)
-            staged_pair(type, type, has_min, umax_(depth, 1u), live, x_there, row0, row1, book, n_in, 0u, n_in, from, n, sum0, sum1, nothing);
-        else
-            staged_slowly(type, type, live, x_there, row0, row1, book, n_in, 0u, n_in, from, n, sum0, sum1, nothing);
+        staged_pair(type, type, has_min, depth, live, base != first && n_in <= STAGE_COLUMNS, data + u64(umin_(r0, end - 1u)) * row_bytes,
+                    data + u64(umin_(r0 + 1u, end - 1u)) * row_bytes, book, n_in, 0u, n_in, from, n, sum0, sum1, nothing);
         UNROLL for (u32 t = 0u; t < ROWS; t++)
             sum0[t] = sg_add(sum0[t]), sum1[t] = sg_add(sum1[t]);
         /* A lane finishes one value of a row: lanes 2 t and 2 t + 1 those of row t, in turns where a subgroup is smaller */
@@ -98,10 +94,10 @@ FN void products(matmul_args a)
     u64 x = OFF(a.x, t0, 4ul * a.x_stride), x_bytes = 4ul * a.x_stride, apart = a.apart == 0ul ? 0ul : step_of(a.apart, t0);
     if (type == DEV_Q8_0)
         block_of_rows(DEV_Q8_0, false, DEPTH, job, apart, first, a.grain, x, x_bytes, t0, n);
-    else if (TYPE != DEV_NONE && type == TYPE)
+    else if (type == TYPE)
         block_of_rows(TYPE, HAS_MIN(TYPE), DEPTH, job, apart, first, a.grain, x, x_bytes, t0, n);
-    else if (ROWS <= 2 && type == DEV_BF16) /* with more rows, small matrices beside others: their path would cost all of them registers */
+    else if (type == DEV_BF16)
         block_of_rows(DEV_BF16, false, DEPTH_FLOAT, job, apart, first, a.grain, x, x_bytes, t0, n);
     else
-        block_of_rows(type, true, 0u, job, apart, first, a.grain, x, x_bytes, t0, n);
+        block_of_rows(type, true, 1u, job, apart, first, a.grain, x, x_bytes, t0, n);
 }
