@@ -1,8 +1,8 @@
 /* ngram.c - token window, hash and rows of the n-gram table. */
 #include "model/ngram.h"
+#include "model/console.h"
 
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 void ngram_window(const struct shape *s, const int32_t *recent, int32_t *id)
@@ -75,19 +75,12 @@ static void prefetch(const struct shape *s, const struct ple_weights *w, const u
             __builtin_prefetch(row[h] + line);
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void ngram_gather(struct ngram_reader *r, const struct shape *s, const struct ple_weights *w, const int32_t *past, const int32_t *ids, size_t n, float *out)
 {
     enum { AHEAD = 4 };           /* positions whose rows are on their way from memory */
     const double slow_row = 3e-6; /* a row from memory takes a tenth of that, a page from a fast disk twenty times */
     const uint8_t *at[AHEAD][MAX_PLE_HEADS];
-    double start = now();
+    double start = console_now();
     if (!r->at_hand)
         ask(s, w, past, ids, n);
     for (size_t t = 0; t < n + AHEAD; t++) {
@@ -99,7 +92,7 @@ void ngram_gather(struct ngram_reader *r, const struct shape *s, const struct pl
             prefetch(s, w, row);
         }
     }
-    double took = now() - start;
+    double took = console_now() - start;
     r->at_hand = took < slow_row * (double)n * s->ple_head;
     r->rows += (uint64_t)n * s->ple_head;
     r->seconds += took;

@@ -1,9 +1,9 @@
 /* session_calls.c - the calls of a session as they are run, under the clock when that is wanted, or only recorded: see model.h. */
+#include "model/console.h"
 #include "model/session_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* How calls of a list are reported */
 struct reporting {
@@ -45,18 +45,11 @@ static void report_calls(const struct gpu_cmd *c, const struct gpu_step *step, c
     }
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static status run(session *s, struct gpu_cmd *c, const struct gpu_step *step, const char *part, bool decode, struct err *e)
 {
     if (!s->on_call)
         return gpu_submit(s->m->gpu, c, e);
-    double start = now();
+    double start = console_now();
     TRY(gpu_profile(s->m->gpu, c, s->call_seconds, e));
     report_calls(c, step, &(struct reporting){ part, decode, start, s->call_seconds, s->on_call, s->on_call_ctx });
     return OK;
