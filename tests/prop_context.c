@@ -393,9 +393,9 @@ int main(int argc, char **argv)
     write_with_budget(small, SMALL_BUDGET);
     MUST(model_open(&m, small, &(struct model_params){ .n_threads = 2, .backend = BACKEND_CPU }, &e));
     CHECK(model_shape(m)->idx_budget == SMALL_BUDGET);
-    check_forms(KV_F16, false, test_size(2, 1, 1));
-    check_forms(KV_Q8_0, false, test_size(3, 1, 1));
-    check_forms(KV_F32, true, test_size(4, 1, 1));
+    check_forms(KV_F16, false, test_size(4, 1, 1));
+    check_forms(KV_Q8_0, false, test_size(6, 1, 1));
+    check_forms(KV_F32, true, test_size(12, 1, 1));
     check_device(small, argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : test_size(0, 3, 8));
     model_close(m);
     remove_dir();
