@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     MUST(session_prefill(s, ids, N, NULL, NULL, &e));
     MUST(session_flush(s, NULL, NULL, &e));
     session_close(s);
-    for (int round = 0; round < (vulkan ? 1 : 3); round++) {
+    for (int round = 0; round < (vulkan ? 1 : (int)test_size(1, 3, 3)); round++) {
         open_at_start(&s, m, &p);
         open_at_start(&t, m, &p);
         round_of(s, t, least);

@@ -165,7 +165,7 @@ int main(void)
         { { .n_ctx = N_CTX, .n_seq = 3, .kv = KV_F32, .n_ubatch = 64 }, 0 }, { { .n_ctx = 300, .n_seq = 4, .kv = KV_Q8_0, .no_pooled_cache = true }, 0 }, { { .n_ctx = N_CTX, .n_seq = 1 }, 1 },
     };
     for (size_t i = 0; i < COUNT_OF(round); i++)
-        round_of(m, round[i].p, round[i].n_best, (int)test_size(16, 60, 900));
+        round_of(m, round[i].p, round[i].n_best, (int)test_size(10, 60, 900));
     plans(m);
     CHECK(session_open(&s, m, &(struct session_params){ .n_ctx = 64, .n_seq = 9 }, 0, &e) == ERR_USAGE && strstr(e.msg, "9 timelines"));
     CHECK(session_open(&s, m, &(struct session_params){ .n_ctx = 1000000, .n_seq = 8 }, (size_t)64 << 20, &e) == ERR_NOMEM && strstr(e.msg, "8 places") &&

@@ -227,7 +227,7 @@ int main(int argc, char **argv)
             V = model_shape(m)->n_vocab;
             bounds(m);
             for (int round = 0; round < (reference ? 1 + n_round / 6 : n_round); round++)
-                timeline(m, round % 2, round % 3 == 0 ? 0 : round % 3 == 1 ? 1 : 30, reference ? 16 : 90);
+                timeline(m, round % 2, round % 3 == 0 ? 0 : round % 3 == 1 ? 1 : 30, reference ? 16 : (int)test_size(45, 90, 90));
             model_close(m);
         }
     if (test_size(0, 0, 1))

@@ -4,8 +4,8 @@
 page=$PWD/tests/data/sample-page.txt schema=$PWD/tests/bench/bench.schema.json validate=$PWD/tests/bench/validate.py
 . tests/check.sh
 at_random
-n_input=24
-case $size in short) n_input=12 ;; long) n_input=200 ;; esac
+n_input=24 n_token=40 longest=1500
+case $size in short) n_input=12 n_token=16 longest=600 ;; long) n_input=200 ;; esac
 cd "$dir" || exit 1
 batch() { run batch -q -t 1 "$@"; }
 same() { diff -r -x .hayate "$1" "$2" >difference || ! head -5 difference; }
@@ -18,7 +18,7 @@ for ((i = 0; i < n_input; i++)); do
     case $((i % 6)) in
     0 | 3) printf 'page%d - print the %d-th line of a file\n' "$i" $((i * 7919 % 1000)) >"$f" ;;
     1) printf '%d\n' "$i" >"$f" ;;
-    2) { echo "head$i - first part"; head -c $((RANDOM % 1500 + 200)) "$page"; } | iconv -c -t UTF-8 >"$f" ;;
+    2) { echo "head$i - first part"; head -c $((RANDOM % longest + 200)) "$page"; } | iconv -c -t UTF-8 >"$f" ;;
     4) { echo "doc$i"; head -c $((RANDOM % 400 + 10)) "$page"; echo "## $i"; } >"$f" ;;
     5) for _ in 1 2 3; do printf '日本語の文書%d。\n\n' "$i"; done >"$f" ;;
     esac
@@ -41,25 +41,25 @@ compare() { # name, options: eight at once are what they are one by one
     check "$name: report" cmp -s <(sort one.report) <(sort eight.report)
     check "$name: what is said" [ "$(grep -c '^hayate: in/00[01][17].txt: ' err)" = 2 ]
 }
-compare greedy -n 40
+compare greedy -n $n_token
 cp -r eight greedy
-compare sampled -n 40 --temp 1 --seed 7
+compare sampled -n $n_token --temp 1 --seed 7
 check 'sampled: not greedy' sh -c '! diff -r -x .hayate eight greedy >/dev/null'
 compare 'end tokens ignored, prompts in pieces' -n 12 --ignore-eos -ub 64
 compare precise -n 10 --precise --temp 0.8
 compare 'all logits' -n 10 --repeat-penalty 1.1 --presence-penalty 0.3 --temp 1 --top-k 0
 rm -rf two
-batch -n 40 -np 3 -t 2 -o two in
+batch -n $n_token -np 3 -t 2 -o two in
 check 'three at once, two threads' same greedy two
-batch -n 40 -np 2 -o two in
+batch -n $n_token -np 2 -o two in
 check 'what is there is left alone' [ "$(grep -c ' decode ' err)$code" = 03 ]
 
 # --- the cache of the instruction, documents beyond the context ---
 rm -rf two
-batch -n 40 -np 8 --prefix-cache cache -o two in
+batch -n $n_token -np 8 --prefix-cache cache -o two in
 check 'prefix cache, new' same greedy two
 rm -rf two
-batch -n 40 -np 8 --prefix-cache cache --jsonl two.jsonl -o two in
+batch -n $n_token -np 8 --prefix-cache cache --jsonl two.jsonl -o two in
 check 'prefix cache, known' same greedy two
 check 'prefix cache: nobody evaluated it' [ "$(jq -s 'map(.reused_tokens) | min > 10' two.jsonl)" = true ]
 for mode in head-tail split; do
@@ -73,7 +73,7 @@ done
 
 # --- killed at random instants, interrupted, started again ---
 for k in 1 2 3 4; do
-    "$hayate" batch -q -t 1 -n 40 -np 8 -o killed --jsonl killed.jsonl in >/dev/null 2>&1 &
+    "$hayate" batch -q -t 1 -n $n_token -np 8 -o killed --jsonl killed.jsonl in >/dev/null 2>&1 &
     sleep "$((RANDOM % 2)).$((RANDOM % 80 + 10))"
     { kill -9 $! && wait $!; } 2>/dev/null
     check "kill $k: a file is not whole" sh -c '[ ! -d killed ] || ! diff -rq -x .hayate greedy killed | grep -v "^Only in greedy: "'
@@ -90,7 +90,7 @@ for signal in INT:130 TERM:143; do
     check "SIG${signal%:*}: exit" [ $? = "${signal#*:}" ]
     check "SIG${signal%:*}: says so" grep -qE "^hayate: stopped after [0-9]+ of $n_input inputs; start again to continue" err
 done
-batch -n 40 -np 8 -o killed --jsonl killed.jsonl in
+batch -n $n_token -np 8 -o killed --jsonl killed.jsonl in
 check 'after kills' same greedy killed
 check 'after kills: objects' [ "$(facts killed.jsonl | wc -l)" = $n_good ]
 check 'after kills: order' sh -c 'jq -r .path killed.jsonl | sort -c'
@@ -115,7 +115,7 @@ check 'run: stdout is full' [ $? = 1 ]
 check 'run: stdout is full, said once' [ "$(grep -vc '^hayate: in/' err)" = 1 ]
 
 # --- memory is planned before the start, and refused ---
-batch -n 40 -np 8 --mem-limit 12M -o refused in
+batch -n $n_token -np 8 --mem-limit 12M -o refused in
 check "memory: exit $code" [ $code = 1 ]
 check 'memory: why' grep -qE '^hayate: a context of [0-9]+ at 8 places \(--parallel\) needs .*, --mem-limit is .*would fit' err
 check 'memory: one is enough' sh -c "\"$hayate\" batch -q -t 1 -n 2 -ub 64 --mem-limit 24M -o few in/0000.txt in/0001.txt 2>err; [ \$? = 4 ]"

@@ -386,21 +386,24 @@ static size_t planned(const model *m, const struct session_params *p)
     return plan_device_bytes(&plan);
 }
 
-/* The logits behind a short prompt, and what was asked of the device against the plan, to the byte. */
+/* The logits behind a short prompt, and what was asked of the device against the plan, to the byte. With sanitizers no logits: in software a step takes
+ * long, and what it computes none of them sees. */
 static float *logits_of(model *m, const struct session_params *p)
 {
     static const int32_t ids[] = { 5, 600, 70, 8000, 9, 10, 11 };
     session *s = NULL;
     size_t bytes = model_shape(m)->n_vocab * sizeof(float);
-    float *out = malloc(bytes);
+    float *out = calloc(1, bytes);
     CHECK(asked(m->gpu) == m->upload.total);
     CHECK(session_open(&s, m, p, 0, &err) == OK);
     struct device_memory memory;
     session_device_memory(s, &memory);
     CHECK(asked(m->gpu) == planned(m, p) && memory.planned == planned(m, p) && memory.asked == memory.planned);
     CHECK(memory.planned > m->upload.total && (memory.driver == 0 || memory.driver >= memory.planned));
-    CHECK(session_prefill(s, ids, COUNT_OF(ids), NULL, NULL, &err) == OK && session_decode(s, 12, &err) == OK);
-    memcpy(out, session_logits(s), bytes);
+    if (test_size(0, 1, 1)) {
+        CHECK(session_prefill(s, ids, COUNT_OF(ids), NULL, NULL, &err) == OK && session_decode(s, 12, &err) == OK);
+        memcpy(out, session_logits(s), bytes);
+    }
     session_close(s);
     CHECK(asked(m->gpu) == m->upload.total);
     return out;
