@@ -74,7 +74,7 @@ else
 fi
 
 few=(--precise --ignore-eos -n 5) # more tokens than the first and second start of a list
-if [ "$size" = short ]; then
+if [ "$size" != long ]; then # a template is most of a short prompt
     few+=(--raw)
     echo 'List the FILEs.' >"$page"
 fi
