@@ -124,7 +124,7 @@ ends 'plan' 0 '^  of it on the device +[0-9]+ bytes' 'model: device weights +[0-
 loads=(direct mmap)
 [ -z "$short" ] || loads=(direct) # unit_upload has both
 for load in "${loads[@]}"; do
-    run -q --backend vulkan -m tests/models/tiny-man.gguf --load $load -n 2 --raw "$dir/ls_"
+    run -q --backend vulkan -m tests/models/tiny-man.gguf --load "$load" -n 2 --raw "$dir/ls_"
     ends "load $load" 4
     cp "$dir/out" "$dir/$load"
 done
