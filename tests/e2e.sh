@@ -110,7 +110,6 @@ while read -r words; do
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
---load copy
 -lm none
 --no-block-topk
 --no-fuse
