@@ -107,6 +107,10 @@ static inline uint32_t panel_group(uint32_t type)
 static void int_products(struct int_work *work, const struct gpu_mat *w, uint64_t row, uint32_t nr, struct int_rows x, uint32_t n_tok, const uint8_t *next,
                          float (*sum)[PANEL_ROWS])
 {
+    if (n_tok == 1 && nr == PANEL_ROWS && direct_takes(w->type, w->n_in)) {
+        direct_products(&work->direct, w->type, panel_data(w, row), w->row_bytes, int_row_at(x, 0, w->n_in), w->n_in, next, sum[0]);
+        return;
+    }
     struct panel *p = &work->panel;
     uint32_t kind = panel_group(w->type), group = kind & ~1u;
     p->next = (struct ask){ next };
@@ -130,17 +134,6 @@ static void int_products(struct int_work *work, const struct gpu_mat *w, uint64_
             }
         }
     }
-}
-
-/* The same for a matrix that a thread reads from one end to the other, which one token can do in the order of its addresses. Experts are left for others
- * after a few rows: there asking for `next` is better (moe_down_int 5.0 GB/s against 3.8). */
-static inline void int_products_in_order(struct int_work *work, const struct gpu_mat *w, uint64_t row, uint32_t nr, struct int_rows x, uint32_t n_tok, const uint8_t *next,
-                                  float (*sum)[PANEL_ROWS])
-{
-    if (n_tok == 1 && nr == PANEL_ROWS && direct_takes(w->type, w->n_in))
-        direct_products(&work->direct, w->type, panel_data(w, row), w->row_bytes, int_row_at(x, 0, w->n_in), w->n_in, sum[0]);
-    else
-        int_products(work, w, row, nr, x, n_tok, next, sum);
 }
 
 #endif

@@ -78,7 +78,7 @@ static void matmul_int(const void *args, uint32_t first, uint32_t n, struct cpu_
     for (uint32_t t0 = 0; t0 < a->m.n_tok; t0 += INT_TOKENS) {
         uint32_t nt = MIN((uint32_t)INT_TOKENS, a->m.n_tok - t0);
         struct int_rows x = { .row = AT(const uint8_t, a->rows) + t0 * int_row_bytes(job->w.n_in) };
-        int_products_in_order(work, &job->w, r, nr, x, nt, next, work->sum[0]);
+        int_products(work, &job->w, r, nr, x, nt, next, work->sum[0]);
         for (uint32_t t = 0; t < nt; t++) {
             float *sum = work->sum[0][t];
             vf scale = v_set(job->scale);
