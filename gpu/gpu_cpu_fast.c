@@ -3,7 +3,7 @@
 #include "gpu/cpu_decode.h"
 #include "gpu/cpu_vec.h"
 #include "gpu/gpu_kernels.h"
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
 #include "gpu/cpu_quantise.h"
 #include "gpu/cpu_tile.h"
 #endif
@@ -42,7 +42,7 @@ static void matmul(const void *args, uint32_t first, uint32_t n, struct cpu_scra
     }
 }
 
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
 static void quantise(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct quantise_args *a = args;
@@ -119,7 +119,7 @@ static void bench_read(const void *args, uint32_t first, uint32_t n, struct cpu_
 const gpu_row_fn ISA_NAME(gpu_fast)[GPU_K_COUNT] = {
     [K_matmul] = matmul,
     [K_bench_read] = bench_read,
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
     [K_quantise] = quantise,
     [K_matmul_int] = matmul_int,
 #endif

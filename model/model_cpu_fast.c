@@ -3,7 +3,7 @@
 #include "gpu/cpu_vec.h"
 #include "gpu/gpu_kernels.h"
 #include "model/model_kernels.h"
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
 #include "model/cpu_moe_int.h"
 #endif
 
@@ -109,7 +109,7 @@ const gpu_row_fn ISA_NAME(model_fast)[MODEL_K_COUNT] = {
     [K_hc_norm] = hc_norm,
     [K_moe_gate_up] = moe_gate_up,
     [K_moe_down] = moe_down,
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
     [K_moe_gate_up_int] = moe_gate_up_int,
     [K_moe_down_int] = moe_down_int,
 #endif
