@@ -202,7 +202,7 @@ run -q -t 1 -ub 64 -c 4096 --temp 0 "$page"
 expect 'threads, ubatch and context do not show' 0 "=$answer" ''
 run -q --load copy -t 3 "$page"
 expect 'weights in large pages' 0 "=$answer" ''
-refuse 'no room for a copy of the weights' 1 'needs [0-9]+ MiB, --mem-limit is 30 MiB; ' --load copy --mem-limit 30M -c 512 "$page"
+refuse 'no room for a copy of the weights' 1 'needs [0-9]+ MiB, --mem-limit is 30 MiB; ' -q --load copy --mem-limit 30M -c 512 "$page"
 run -q --mem-limit 30M -c 512 "$page"
 expect 'room without it' 0 "=$answer" ''
 run -q --temp 0.8 -s 7 "$page"

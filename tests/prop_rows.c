@@ -72,6 +72,7 @@ static const struct {
     { GPU, K_matmul, 60, INFINITY, ISA_BASE }, /* checked per case, below */
     { GDN, K_gdn_conv, 42, 1e-6, ISA_BASE },      { GDN, K_gdn_step, 42, 1e-4, ISA_BASE },     { GDN, K_gdn_chunk, 42, 1e-4, ISA_BASE },  { QSA, K_qsa_score, 42, 1e-4, ISA_BASE },
     { QSA, K_qsa_attend, 42, 1e-5, ISA_BASE },    { MODEL, K_moe_gate_up, 42, 1e-3, ISA_BASE }, { MODEL, K_moe_down, 42, 1e-3, ISA_BASE }, { MODEL, K_hc_norm, 42, 1e-5, ISA_BASE },
+    { MODEL, K_hc_mean, 42, 1e-5, ISA_BASE },     { MODEL, K_ple_conv, 42, 1e-4, ISA_BASE },
     { GPU, K_quantise, 42, 0, ISA_AVX2 }, /* the same integers */
     { GPU, K_matmul_int, 66, 2e-3, ISA_AVX2 },
     { MODEL, K_moe_gate_up_int, 42, 1e-3, ISA_AVX2 }, { MODEL, K_moe_down_int, 42, 1e-3, ISA_AVX2 },
