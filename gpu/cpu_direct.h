@@ -5,7 +5,9 @@
  * end up side by side. They wait, with their scales, for those of a few more rows, and are then added in the order of tile() in cpu_tile.h, with the same
  * operations: an integer sum is exact whoever makes it, so a row has the bits that it has among many.
  *
- * For blocks of 32 columns. Those of 256 are as fast in panels: their scales cost more here than reading in order gains. */
+ * Short rows that lie close together are taken as one long one, with x repeated, so that no register is half empty.
+ *
+ * For blocks of 32 columns, and IQ3_S (cpu_direct_iq3_s.h). Other blocks of 256 are as fast in panels: their scales cost more here than reading in order gains. */
 #ifndef HAYATE_GPU_CPU_DIRECT_H
 #define HAYATE_GPU_CPU_DIRECT_H
 
@@ -14,25 +16,29 @@
 
 enum { DIRECT_ROWS = 8, DIRECT_COLUMNS = 8192 }; /* at most */
 
-/* A row of x, and what a few rows of weights make with it; a group has 32 columns */
+/* A row of x, repeated, and what a few rows of weights make with it; a group has 32 columns, and there is room for 16 more that nobody looks at */
 struct direct {
     uint8_t x[DIRECT_COLUMNS / 64][2][64]; /* high bytes of 64 columns, and low ones */
-    float x_bias[DIRECT_COLUMNS / 32];     /* scale * bias32: what minima meet */
-    /* [row][group], rows padded to 16 groups: integer sums; scales of weights and x, multiplied; minima, divided by 128 */
-    float value[DIRECT_ROWS * DIRECT_COLUMNS / 32], scale[DIRECT_ROWS * DIRECT_COLUMNS / 32], min[DIRECT_ROWS * DIRECT_COLUMNS / 32];
+    float x_scale[DIRECT_COLUMNS / 32 + 16], x_bias[DIRECT_COLUMNS / 32 + 16]; /* x_bias: scale * bias32, what minima meet */
+    int32_t bias32[DIRECT_COLUMNS / 32 + 16];
+    /* [row][group]: integer sums; scales of weights and x, multiplied; minima, divided by 128 */
+    float value[DIRECT_ROWS * DIRECT_COLUMNS / 32 + 16], scale[DIRECT_ROWS * DIRECT_COLUMNS / 32 + 16], min[DIRECT_ROWS * DIRECT_COLUMNS / 32 + 16];
+    uint8_t grid[2][512]; /* of IQ3_S */
+    uint32_t repeat;      /* rows of weights that are taken as one */
+    struct ask next;      /* what the thread will read after this */
 };
 /* Where a row of weights leaves its groups */
 struct direct_row {
     float *value, *scale, *min;
 };
-/* Row of n values as it is kept */
-struct direct_x {
-    const float *scale;
-    const int32_t *bias32;
-};
-static inline struct direct_x direct_x(const uint8_t *row, uint32_t n)
+
+/* Short rows are 1, 2, 4 .. at a time whole registers, or as many as their groups wait for. */
+static uint32_t direct_repeat(uint32_t n, uint32_t most)
 {
-    return (struct direct_x){ (const float *)(const void *)row, (const int32_t *)(const void *)(row + int_row_bias(n)) + n / 16 };
+    uint32_t r = 1;
+    while (r < most && r * n % 512 && 2 * r * n <= DIRECT_COLUMNS)
+        r *= 2;
+    return r;
 }
 
 /* n a multiple of 64 */
@@ -40,14 +46,22 @@ static void direct_begin(struct direct *d, const uint8_t *row, uint32_t n)
 {
     const lanes even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0), odd = _mm512_add_epi32(even, all(1));
     const uint8_t *v = row + int_row_values(n);
-    struct direct_x x = direct_x(row, n);
+    const float *scale = (const float *)(const void *)row;
+    const int32_t *bias32 = (const int32_t *)(const void *)(row + int_row_bias(n)) + n / 16;
     for (uint32_t u = 0; u < n / 64; u++, v += 128) {
         lanes a = _mm512_loadu_si512(v), b = _mm512_loadu_si512(v + 64);
-        _mm512_storeu_si512(d->x[u][0], _mm512_permutex2var_epi32(a, even, b));
-        _mm512_storeu_si512(d->x[u][1], _mm512_permutex2var_epi32(a, odd, b));
+        a = _mm512_permutex2var_epi32(a, even, b), b = _mm512_permutex2var_epi32(_mm512_loadu_si512(v), odd, b);
+        for (uint32_t i = 0; i < d->repeat; i++) {
+            _mm512_storeu_si512(d->x[u + i * (n / 64)][0], a);
+            _mm512_storeu_si512(d->x[u + i * (n / 64)][1], b);
+        }
     }
     for (uint32_t g = 0; g < n / 32; g++)
-        d->x_bias[g] = x.scale[g] * (float)x.bias32[g];
+        for (uint32_t i = g; i < d->repeat * (n / 32); i += n / 32) {
+            d->x_scale[i] = scale[g];
+            d->bias32[i] = bias32[g];
+            d->x_bias[i] = scale[g] * (float)bias32[g];
+        }
 }
 
 /* ---- 64 columns of a row: unit_<type>(b, u), columns 64 u .. of the row that begins at b, as bytes q + add ---- */
@@ -143,39 +157,55 @@ static inline lanes fold_groups(const lanes unit[8])
     return _mm512_permutexvar_epi32(_mm512_set_epi32(15, 11, 14, 10, 13, 9, 12, 8, 7, 3, 6, 2, 5, 1, 4, 0), sum);
 }
 
-/* type, minima, what its bytes have added (q + add) as a power of two (none: 8), and of how many rows the groups wait: what a few rows leave behind must
- * still be in the nearest cache when it is read, but four rows make one chain, whose operations wait for each other */
-#define DIRECT_TYPES(X)                                                                                      \
-    X(Q8_0, q8_0, false, 7, 4) X(Q4_0, q4_0, false, 3, 8) X(Q5_0, q5_0, false, 4, 8) X(Q5_1, q5_1, true, 8, 8) \
-    X(IQ4_NL, iq4_nl, false, 7, 8)
+/* units_<type>: the products of n_unit units from u on */
+#define UNITS(fn)                                                                                                                                \
+    static inline __attribute__((always_inline)) void units_##fn(lanes part[8], const uint8_t *b, const struct direct *d, uint32_t u, const uint32_t n_unit) \
+    {                                                                                                                                            \
+        for (uint32_t i = 0; i < n_unit; i++)                                                                                                    \
+            part[i] = unit_dot(unit_##fn(b, u + i), d->x[u + i]);                                                                                \
+    }
+UNITS(q8_0)
+UNITS(q4_0)
+UNITS(q5_0)
+UNITS(q5_1)
+UNITS(iq4_nl)
+#undef UNITS
+#include "gpu/cpu_direct_iq3_s.h"
 
-/* direct_units: up to eight units from u on, whose groups go to out. bias32 is -128 times the sum of x over a group. */
-#define DIRECT(ID, fn, has_min, log_add, n_row)                                                                                          \
-    static inline __attribute__((always_inline)) void direct_units_##fn(const uint8_t *b, const struct direct *d, struct direct_x x, uint32_t u, \
-                                                                        const uint32_t n_unit, struct direct_row out)                     \
+/* type, instructions beyond those of the file, minima, what its bytes have added (q + add) as a power of two (none: 8), bytes of a unit, and of how many rows
+ * the groups wait: what a few rows leave behind must still be in the nearest cache when it is read, but four rows make one chain, whose operations wait for
+ * each other */
+#define DIRECT_TYPES(X)                                                                                                              \
+    X(Q8_0, q8_0, , false, 7, 68, 4) X(Q4_0, q4_0, , false, 3, 36, 8) X(Q5_0, q5_0, , false, 4, 44, 8) X(Q5_1, q5_1, , true, 8, 48, 8) \
+    X(IQ4_NL, iq4_nl, , false, 7, 36, 8) X(IQ3_S, iq3_s, DIRECT_VBMI, false, 4, 110 / 4, 8)
+
+/* direct_units: up to eight units from u on, whose groups go to `at` and after. bias32 is -128 times the sum of x over a group. */
+#define DIRECT(ID, fn, isa, has_min, log_add, unit_bytes, n_row)                                                                         \
+    isa static inline __attribute__((always_inline)) void direct_units_##fn(const uint8_t *b, struct direct *d, uint32_t u, const uint32_t n_unit, size_t at) \
     {                                                                                                                                    \
         lanes part[8];                                                                                                                   \
-        for (uint32_t i = 0; i < 8; i++)                                                                                                 \
-            part[i] = i < n_unit ? unit_dot(unit_##fn(b, u + i), d->x[u + i]) : _mm512_setzero_si512();                                  \
+        ask_for(&d->next, (size_t)n_unit * (unit_bytes));                                                                                \
+        units_##fn(part, b, d, u, n_unit);                                                                                               \
+        for (uint32_t i = n_unit; i < 8; i++)                                                                                            \
+            part[i] = _mm512_setzero_si512();                                                                                            \
         lanes sum = fold_groups(part);                                                                                                   \
         if ((log_add) < 8)                                                                                                               \
-            sum = _mm512_add_epi32(sum, _mm512_srai_epi32(_mm512_loadu_si512(x.bias32 + 2 * u), 7 - (log_add) % 8));                     \
+            sum = _mm512_add_epi32(sum, _mm512_srai_epi32(_mm512_loadu_si512(d->bias32 + 2 * u), 7 - (log_add) % 8));                    \
         __m512 min = _mm512_setzero_ps(), scale = scales_##fn(b, 2 * u, 2 * n_unit, &min);                                               \
-        _mm512_storeu_ps(out.value + 2 * u, _mm512_cvtepi32_ps(sum));                                                                    \
-        _mm512_storeu_ps(out.scale + 2 * u, _mm512_mul_ps(scale, _mm512_loadu_ps(x.scale + 2 * u)));                                     \
+        _mm512_storeu_ps(d->value + at, _mm512_cvtepi32_ps(sum));                                                                        \
+        _mm512_storeu_ps(d->scale + at, _mm512_mul_ps(scale, _mm512_loadu_ps(d->x_scale + 2 * u)));                                      \
         if (has_min)                                                                                                                     \
-            _mm512_storeu_ps(out.min + 2 * u, _mm512_mul_ps(min, _mm512_set1_ps(1.0f / 128)));                                           \
+            _mm512_storeu_ps(d->min + at, _mm512_mul_ps(min, _mm512_set1_ps(1.0f / 128)));                                               \
     }                                                                                                                                    \
-    static void direct_rows_##fn(struct direct *d, struct direct_x x, const uint8_t *b, size_t pitch, uint32_t n)                        \
+    isa static void direct_rows_##fn(struct direct *d, const uint8_t *b, size_t pitch, uint32_t n)                                       \
     {                                                                                                                                    \
-        size_t groups = size_up(n / 32, 16);                                                                                             \
-        for (uint32_t r = 0; r < (n_row); r++, b += pitch) {                                                                             \
-            struct direct_row out = { d->value + r * groups, d->scale + r * groups, d->min + r * groups };                               \
-            uint32_t u = 0;                                                                                                              \
-            for (; u + 8 <= n / 64; u += 8)                                                                                              \
-                direct_units_##fn(b, d, x, u, 8, out);                                                                                   \
-            if (u < n / 64)                                                                                                              \
-                direct_units_##fn(b, d, x, u, n / 64 - u, out);                                                                          \
+        uint32_t n_unit = d->repeat * (n / 64), u;                                                                                       \
+        for (uint32_t r = 0; r < (n_row); r += d->repeat, b += d->repeat * pitch) {                                                      \
+            size_t at = (size_t)r * (n / 32);                                                                                            \
+            for (u = 0; u + 8 <= n_unit; u += 8)                                                                                         \
+                direct_units_##fn(b, d, u, 8, at + 2 * u);                                                                               \
+            if (u < n_unit) /* what is written too much belongs to the next row, which comes later */                                    \
+                direct_units_##fn(b, d, u, n_unit - u, at + 2 * u);                                                                      \
         }                                                                                                                                \
     }
 DIRECT_TYPES(DIRECT)
@@ -217,7 +247,7 @@ static inline __attribute__((always_inline)) void direct_chain(__m128 acc[DIRECT
 }
 static inline __attribute__((always_inline)) void direct_add(const struct direct *d, uint32_t groups, const uint32_t n_row, const bool has_min, float *sum)
 {
-    size_t pitch = size_up(groups, 16);
+    size_t pitch = groups;
     __m128 acc[DIRECT_ROWS / 4];
     uint32_t g = 0;
     for (uint32_t k = 0; k < n_row / 4; k++)
@@ -234,25 +264,27 @@ static inline __attribute__((always_inline)) void direct_add(const struct direct
 static inline bool direct_takes(uint32_t type, uint32_t n)
 {
     switch (type) {
-#define DIRECT(ID, fn, has_min, log_add, n_row) case QUANT_##ID:
-        DIRECT_TYPES(DIRECT)
-#undef DIRECT
-        return n % 64 == 0 && n <= DIRECT_COLUMNS;
+    case QUANT_IQ3_S: return n % 256 == 0 && n <= DIRECT_COLUMNS && __builtin_cpu_supports("avx512vbmi");
+    case QUANT_Q8_0: case QUANT_Q4_0: case QUANT_Q5_0: case QUANT_Q5_1: case QUANT_IQ4_NL: return n % 64 == 0 && n <= DIRECT_COLUMNS;
     }
     return false;
 }
 
-/* sum[i] = row i of 32 at data, pitch bytes apart . x, of n values */
-static void direct_products(struct direct *d, uint32_t type, const uint8_t *data, size_t pitch, const uint8_t *x, uint32_t n, float *sum)
+/* sum[i] = row i of 32 at data, pitch bytes apart . x, of n values. next: as for int_products */
+static void direct_products(struct direct *d, uint32_t type, const uint8_t *data, size_t pitch, const uint8_t *x, uint32_t n, const uint8_t *next, float *sum)
 {
-    direct_begin(d, x, n);
+    d->next = (struct ask){ next };
+    if (type == QUANT_IQ3_S)
+        direct_grid(d);
     switch (type) {
-#define DIRECT(ID, fn, has_min, log_add, n_row)                                           \
-    case QUANT_##ID:                                                                      \
-        for (uint32_t r = 0; r < 32; r += (n_row)) {                                      \
-            direct_rows_##fn(d, direct_x(x, n), data + r * pitch, pitch, n);       \
-            direct_add(d, n / 32, n_row, has_min, sum + r);                               \
-        }                                                                                 \
+#define DIRECT(ID, fn, isa, has_min, log_add, unit_bytes, n_row)                                                          \
+    case QUANT_##ID:                                                                                                      \
+        d->repeat = quant_type(type)->block_bytes * (size_t)(n / quant_type(type)->block_len) == pitch ? direct_repeat(n, n_row) : 1; \
+        direct_begin(d, x, n);                                                                                            \
+        for (uint32_t r = 0; r < 32; r += (n_row)) {                                                                      \
+            direct_rows_##fn(d, data + r * pitch, pitch, n);                                                              \
+            direct_add(d, n / 32, n_row, has_min, sum + r);                                                               \
+        }                                                                                                                 \
         break;
         DIRECT_TYPES(DIRECT)
 #undef DIRECT

@@ -57,6 +57,12 @@ static inline vf v_from_i8(const int8_t *p)
 {
 #if defined(__AVX512F__)
     return (vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+#elif defined(__AVX2__)
+    __m128i b = _mm_loadu_si128((const __m128i *)(const void *)p);
+    __m256 half[2] = { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8))) };
+    vf v;
+    memcpy(&v, half, sizeof v);
+    return v;
 #else
     typedef int8_t v16b __attribute__((vector_size(16)));
     v16b b;

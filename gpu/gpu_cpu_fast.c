@@ -3,7 +3,7 @@
 #include "gpu/cpu_decode.h"
 #include "gpu/cpu_vec.h"
 #include "gpu/gpu_kernels.h"
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
 #include "gpu/cpu_quantise.h"
 #include "gpu/cpu_tile.h"
 #endif
@@ -42,7 +42,7 @@ static void matmul(const void *args, uint32_t first, uint32_t n, struct cpu_scra
     }
 }
 
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
 static void quantise(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct quantise_args *a = args;
@@ -78,7 +78,7 @@ static void matmul_int(const void *args, uint32_t first, uint32_t n, struct cpu_
     for (uint32_t t0 = 0; t0 < a->m.n_tok; t0 += INT_TOKENS) {
         uint32_t nt = MIN((uint32_t)INT_TOKENS, a->m.n_tok - t0);
         struct int_rows x = { .row = AT(const uint8_t, a->rows) + t0 * int_row_bytes(job->w.n_in) };
-        int_products_in_order(work, &job->w, r, nr, x, nt, next, work->sum[0]);
+        int_products(work, &job->w, r, nr, x, nt, next, work->sum[0]);
         for (uint32_t t = 0; t < nt; t++) {
             float *sum = work->sum[0][t];
             vf scale = v_set(job->scale);
@@ -119,7 +119,7 @@ static void bench_read(const void *args, uint32_t first, uint32_t n, struct cpu_
 const gpu_row_fn ISA_NAME(gpu_fast)[GPU_K_COUNT] = {
     [K_matmul] = matmul,
     [K_bench_read] = bench_read,
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
     [K_quantise] = quantise,
     [K_matmul_int] = matmul_int,
 #endif

@@ -188,7 +188,7 @@ int cmd_info(const struct options *o)
     }
     if (o->ledger)
         return cmd_ledger(o);
-    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .draft_path = o->draft_path, .head = o->draft != DRAFT_OFF && o->n_parallel <= 1, .plan_only = true };
+    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .load = o->load, .draft_path = o->draft_path, .head = o->draft != DRAFT_OFF && o->n_parallel <= 1, .plan_only = true };
     if (model_open(&m, o->model_path, &p, &e) != OK) {
         console_error(o->con, "%s", e.msg);
         return exit_code_of(e.code);

@@ -1,4 +1,4 @@
-/* cpu_moe_int.h - the experts on integer activations; AVX-512 with VNNI only. A block is a panel of rows of one expert's gate and up, or of every
+/* cpu_moe_int.h - the experts on integer activations; AVX-512 with VNNI, or AVX2. A block is a panel of rows of one expert's gate and up, or of every
  * expert's down, with all tokens that chose the expert. */
 #ifndef HAYATE_MODEL_CPU_MOE_INT_H
 #define HAYATE_MODEL_CPU_MOE_INT_H

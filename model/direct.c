@@ -51,7 +51,7 @@ static status open_source(struct source *s, enum load how, struct err *e)
     if (s->fd < 0)
         return fail(e, ERR_IO, "%s: cannot open it again: %s", s->file.path, strerror(errno));
     posix_fadvise(s->fd, 0, 0, POSIX_FADV_RANDOM); /* nothing is to be read ahead of us into the cache */
-    if (how == LOAD_DIRECT)
+    if (how != LOAD_PLAIN)
         s->fd_direct = open(s->file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_DIRECT);
     return same_file(s, e);
 }

@@ -9,9 +9,9 @@
 
 #include "model/gguf.h"
 
-/* LOAD_MMAP reads no file: bytes are taken from the mapping, and so through the page cache. LOAD_PLAIN is LOAD_DIRECT where no
- * file system takes O_DIRECT, for tests. */
-enum load { LOAD_DIRECT, LOAD_MMAP, LOAD_PLAIN };
+/* LOAD_MMAP reads no file: bytes are taken from the mapping, and so through the page cache. LOAD_COPY reads as LOAD_DIRECT does, and asks the cpu for a copy
+ * too, which otherwise uses the mapping. LOAD_PLAIN is LOAD_DIRECT where no file system takes O_DIRECT, for tests. */
+enum load { LOAD_DIRECT, LOAD_MMAP, LOAD_COPY, LOAD_PLAIN };
 typedef struct direct direct;
 
 /* For n_readers threads that read at most max_bytes at a time. ERR_IO where a file cannot be opened, or is

@@ -10,11 +10,24 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-/* Copies the weights to the device */
+/* Memory of the host is given without being there: who takes too much is ended by the system later, without a word */
+static status check_room(const model *m, struct err *e)
+{
+    char needs[32], has[32];
+    size_t have = memory_available();
+    if (m->upload.total <= have)
+        return OK;
+    return fail(e, ERR_NOMEM, "--load copy: the copy of the weights needs %s, free are %s; --load mmap uses them where they are", size_text(needs, m->upload.total, true),
+                size_text(has, have, false));
+}
+
+/* Copies the weights to the device, or for the cpu to large pages */
 static status fill_device(model *m, const struct model_params *p, struct err *e)
 {
-    const struct upload_from from = { .weights = &m->weights, .shape = &m->shape, .file = m->file, .load = p->load, .head = p->head };
-    TRY(forward_check_device(&m->shape, e));
+    bool cpu = gpu_backend_of(m->gpu) == GPU_CPU;
+    const struct upload_from from = { .weights = &m->weights, .shape = &m->shape, .file = m->file, .load = p->load, .head = p->head, .as_file = cpu };
+    if (!cpu)
+        TRY(forward_check_device(&m->shape, e));
     TRY(upload_plan(&m->upload, &from, gpu_info_of(m->gpu)->alloc_limit, e));
     m->on_device = malloc(sizeof *m->on_device);
     if (!m->on_device)
@@ -22,6 +35,8 @@ static status fill_device(model *m, const struct model_params *p, struct err *e)
     *m->on_device = m->weights;
     if (p->plan_only)
         return OK;
+    if (cpu)
+        TRY(check_room(m, e));
     if (p->record_only) {
         TRY(upload_allocate(&m->upload, m->gpu, e));
         return upload_place(&m->upload, m->on_device, &from, e);
@@ -63,7 +78,7 @@ static status open_backend(model *m, const struct model_params *p, struct err *e
         return fill_device(m, p, e) == OK ? OK : fail_in(e, gguf_name(m->file));
     }
     snprintf(m->device, sizeof m->device, "%u threads, %s", gpu_threads(m->gpu), gpu_isa_name(m->gpu));
-    return OK;
+    return p->load == LOAD_COPY && fill_device(m, p, e) != OK ? fail_in(e, gguf_name(m->file)) : OK;
 }
 
 static status bind(model *m, struct arena *a, struct err *e)

@@ -1,9 +1,10 @@
 /* model_cpu_fast.c - vectorised twins of the rows in model_kernels.def; compiled once per instruction set (ISA). */
+#include "gpu/cpu_act.h"
 #include "gpu/cpu_decode.h"
 #include "gpu/cpu_vec.h"
 #include "gpu/gpu_kernels.h"
 #include "model/model_kernels.h"
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
 #include "model/cpu_moe_int.h"
 #endif
 
@@ -21,6 +22,64 @@ static void hc_norm(const void *args, uint32_t first, uint32_t n, struct cpu_scr
         for (uint32_t i = 0; i < a->n_embd; i++)
             y[i] = x[i] * r * gain[i];
     }
+}
+
+static void hc_mean(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct hc_mean_args *a = args;
+    uint32_t spans = (a->n_embd + HC_SPAN - 1) / HC_SPAN;
+    if (a->n_embd % VEC) {
+        hc_mean_ref(args, first, n, scratch);
+        return;
+    }
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t t = item / spans, from = item % spans * HC_SPAN;
+        size_t at = (size_t)t * a->n_stream * a->n_embd;
+        for (uint32_t i = from; i < MIN(from + HC_SPAN, a->n_embd); i += VEC) {
+            vf sum = v_set(0);
+            for (uint32_t s = 0; s < a->n_stream; s++)
+                sum += v_load(AT(const float, a->gate) + at + (size_t)s * a->n_embd + i) * v_load(AT(const float, a->norm) + at + (size_t)s * a->n_embd + i);
+            v_store(AT(float, a->out) + (size_t)t * a->n_embd + i, sum / v_set((float)a->n_stream));
+        }
+    }
+}
+
+/* z of `back` tokens before token t: in the rows, or in the window of `past` */
+static inline const float *ngram_row(const struct ple_conv_args *a, const float *z, const float *window, uint32_t past, uint32_t t, uint32_t back)
+{
+    return t >= back ? z + (size_t)(t - back) * a->width : window + (size_t)(past + t - back) * a->width;
+}
+
+static void ple_conv(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    enum { TAPS = 8 };
+    const struct ple_conv_args *a = args;
+    if (a->taps > TAPS || a->width % VEC) {
+        ple_conv_ref(args, first, n, scratch);
+        return;
+    }
+    uint32_t each = (uint32_t)size_up(a->width, PLE_CONV_GRAIN), row = a->apart ? first / each : 0; /* a block of items lies in one row */
+    first -= row * each;
+    n = MIN(n, a->width - MIN(first, a->width));
+    size_t begin = (size_t)row * a->width;
+    const float *z = AT(const float, a->z) + begin, *w = AT(const float, a->conv), *gv = AT(const float, a->gv) + begin;
+    float *window = AT(float, AT(const struct ple_block, gpu_own_block(a->block, a->apart, row))->window), *residual = AT(float, a->residual) + begin;
+    uint32_t past = (a->taps - 1) * a->dilation;
+    for (uint32_t c = first; c < first + n; c += VEC) {
+        vf tap[TAPS];
+        for (uint32_t k = 0; k < a->taps; k++)
+            for (uint32_t i = 0; i < VEC; i++)
+                tap[k][i] = w[(c + i) * a->taps + k];
+        for (uint32_t t = 0; t < a->n_tok; t++) {
+            vf sum = v_set(0);
+            for (uint32_t k = 0; k < a->taps; k++)
+                sum += tap[k] * v_load(ngram_row(a, z, window, past, t, (a->taps - 1 - k) * a->dilation) + c);
+            size_t at = (size_t)t * a->width + c;
+            v_store(residual + at, v_load(residual + at) + (v_load(gv + at) + v_silu(sum)));
+        }
+    }
+    for (uint32_t k = 0; k < past; k++) /* column k becomes the z of token n_tok - past + k */
+        memmove(window + (size_t)k * a->width + first, ngram_row(a, z, window, past, a->n_tok + k, past) + first, n * sizeof *window);
 }
 
 /* The same rows r .. r + nr - 1 of gate and up, decoded side by side */
@@ -107,9 +166,11 @@ static void moe_down(const void *args, uint32_t first, uint32_t n, struct cpu_sc
 
 const gpu_row_fn ISA_NAME(model_fast)[MODEL_K_COUNT] = {
     [K_hc_norm] = hc_norm,
+    [K_hc_mean] = hc_mean,
+    [K_ple_conv] = ple_conv,
     [K_moe_gate_up] = moe_gate_up,
     [K_moe_down] = moe_down,
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
     [K_moe_gate_up_int] = moe_gate_up_int,
     [K_moe_down_int] = moe_down_int,
 #endif

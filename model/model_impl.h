@@ -15,12 +15,14 @@ struct model {
     gpu *gpu;
     char device[528];              /* what computes, in words */
     struct upload upload;          /* on a device */
-    struct weights *on_device;     /* weights with device addresses; NULL on the cpu */
+    struct weights *on_device;     /* weights with the addresses of their copy; NULL: those of the mapping */
     tokenizer *tok;
     bool demo;
 };
 
 /* The weights as the kernels of the backend see them. */
+/* Memory that can be had without pushing others out: MemAvailable, or what a control group leaves; bytes. */
+size_t memory_available(void);
 static inline const struct weights *model_weights(const struct model *m) { return m->on_device ? m->on_device : &m->weights; }
 
 #endif

@@ -30,7 +30,7 @@ static bool on_copied(void *ctx, size_t done, size_t total)
         c->first = done;
     }
     double seconds = console_now() - c->t0, rate = seconds > 0 ? (double)(done - c->first) / seconds : 0;
-    int n = snprintf(line, sizeof line, "weights to the device %.0f/%.0f MiB", (double)done / mib, (double)total / mib);
+    int n = snprintf(line, sizeof line, "weights to %s %.0f/%.0f MiB", c->o->load == LOAD_COPY ? "memory" : "the device", (double)done / mib, (double)total / mib);
     if (rate > 0)
         snprintf(line + n, sizeof line - (size_t)n, ", %.0f MiB/s, %.0f s left", rate / mib, (double)(total - done) / rate);
     if (console_status(con, "%s", line))

@@ -114,7 +114,7 @@ static void help_options(FILE *out, enum command c)
     }
     help_names(out, c, NOTHING, "Accepted without effect, for users of llama.cpp:");
     if (c != CMD_SPLIT && c != CMD_TOKENIZE && c != CMD_SELFTEST)
-        help_names(out, c, LATER, "Not in this version, and refused by name: --load copy,");
+        help_names(out, c, LATER, "Not in this version, and refused by name:");
 }
 
 void options_help(FILE *out, enum command c)

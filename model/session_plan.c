@@ -123,6 +123,8 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     if (on_device(m))
         plan_add(plan, "model: device weights", m->upload.total, "%u blocks, %u matrices of types without a kernel, %u of F32 as BF16",
                  m->upload.n_block, m->upload.n_decoded, m->upload.n_narrowed);
+    else if (m->upload.total)
+        plan_add(plan, "model: copy of the weights", m->upload.total, "large pages (--load copy), %u matrices of F32 as BF16", m->upload.n_narrowed);
     plan_add(plan, "session: K/V", z.kv == SIZE_MAX ? SIZE_MAX : times(z.kv - pooled - raw, n), "%u layers x %zu positions, %s%s", s->n_qsa, p->n_ctx,
              kv_type_name(p), places);
     plan_add(plan, "session: pooled keys", times(pooled, n), "%u layers x %u blocks x %u, f32%s", n_pooled, z.f.cap_blocks, s->idx_dim, places);
@@ -150,8 +152,7 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
              "prompt and two halves of a step: %zu calls each%s%s", z.calls, p->verify ? ", and the same for 2 to 8 rows" : "", places);
 }
 
-/* Memory that can be had without pushing others out: MemAvailable, or what a control group leaves. */
-static size_t free_memory(void)
+size_t memory_available(void)
 {
     size_t avail = SIZE_MAX, kb, limit;
     char line[128];
@@ -176,10 +177,10 @@ static size_t room(const model *m)
     const struct gpu_info *info = gpu_info_of(m->gpu);
     uint64_t asked, driver;
     if (!on_device(m))
-        return free_memory();
+        return memory_available();
     gpu_memory_used(m->gpu, &asked, &driver);
     size_t left = info->device_bytes - MIN(info->device_bytes, MAX(asked, driver));
-    size_t own = info->carved_bytes - MIN(info->carved_bytes, MAX(asked, driver)), host = free_memory();
+    size_t own = info->carved_bytes - MIN(info->carved_bytes, MAX(asked, driver)), host = memory_available();
     return info->integrated || info->software ? MIN(left, host > SIZE_MAX - own ? SIZE_MAX : host + own) : left;
 }
 

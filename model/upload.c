@@ -87,7 +87,7 @@ static status narrow(struct walker *k, struct upload_item *it)
             if (!device_narrows(rows + i * it->from.row_bytes, it->from.n_in))
                 return OK;
     }
-    it->type = DEV_BF16;
+    it->type = k->u->as_file ? QUANT_BF16 : DEV_BF16;
     k->u->n_narrowed++;
     return OK;
 }
@@ -95,7 +95,10 @@ static status narrow(struct walker *k, struct upload_item *it)
 static status add_item(struct walker *k, struct upload_item *it, const char *what)
 {
     struct upload *u = k->u;
-    it->row_bytes = device_row_bytes(it->type, it->from.n_in);
+    if (!u->as_file)
+        it->row_bytes = device_row_bytes(it->type, it->from.n_in);
+    else
+        it->row_bytes = it->type == it->from.type ? upload_source_bytes(&it->from, 1) : it->from.n_in * sizeof(uint16_t);
     TRY(take(k, it->n_row * it->row_bytes, what, it));
     for (struct upload_piece p = { .n = 0 }; p.first + p.n < it->n_row;) {
         p = piece_at(it, p.first + p.n);
@@ -137,7 +140,12 @@ static status mat(struct walker *k, struct gpu_mat *to, const struct gpu_mat *fr
     *to = *from;
     if (!from->data)
         return OK;
-    if (k->file) {
+    if (k->file && k->u->as_file) {
+        it.type = from->type;
+        if (from->type == QUANT_F32)
+            TRY(narrow(k, &it));
+        TRY(add_item(k, &it, what));
+    } else if (k->file) {
         it.type = device_type_of(from->type, build == 0);
         if (build != DEV_COUNT && !DEV_IS_COMMON(it.type) && it.type != build)
             it.type = device_type_of(from->type, true);
@@ -154,7 +162,7 @@ static status mat(struct walker *k, struct gpu_mat *to, const struct gpu_mat *fr
     to->type = it.type;
     to->row_bytes = it.row_bytes;
     to->rows_per_expert = from->rows_per_expert ? from->n_out : 0;
-    to->book = it.type == DEV_IQ3_S ? k->book : 0;
+    to->book = !k->u->as_file && it.type == DEV_IQ3_S ? k->book : 0;
     return OK;
 }
 
@@ -166,7 +174,7 @@ static status vec(struct walker *k, gpu_addr *to, gpu_addr from, size_t n)
     if (!from)
         return OK;
     if (k->file)
-        return add_item(k, &(struct upload_item){ .from = row, .type = DEV_F32, .n_row = 1 }, "a vector");
+        return add_item(k, &(struct upload_item){ .from = row, .type = k->u->as_file ? QUANT_F32 : DEV_F32, .n_row = 1 }, "a vector");
     next_item(k, to);
     return OK;
 }
@@ -282,7 +290,7 @@ status upload_plan(struct upload *u, const struct upload_from *from, size_t limi
 {
     struct weights *scratch = malloc(sizeof *scratch);
     struct walker k = { .u = u, .e = e };
-    *u = (struct upload){ .limit = limit ? limit : SIZE_MAX / 2 };
+    *u = (struct upload){ .limit = limit ? limit : SIZE_MAX / 2, .as_file = from->as_file };
     if (!scratch)
         return fail(e, ERR_NOMEM, "weights");
     *scratch = *from->weights;

@@ -1,4 +1,4 @@
-/* upload.h - the weights of a model in the memory of a device.
+/* upload.h - the weights of a model in the memory of a device, or of the host in large pages (as_file).
  *
  * The plan chooses a layout and a place for every matrix and vector of the trunk and the draft head, and cuts them into pieces. Then threads carry pieces: one reads its
  * piece from the file, packs its rows, and hands them to the device, while others are at other stages. The n-gram table stays where it is. */
@@ -16,7 +16,7 @@ enum { UPLOAD_PIECE_BYTES = 8 << 20 };
 /* A matrix or bank of experts, or a vector as one row of f32. */
 struct upload_item {
     struct gpu_mat from;   /* in the file */
-    uint32_t type;         /* enum device_type: its layout there */
+    uint32_t type;         /* its layout there: enum device_type; as_file: enum quant_id */
     size_t row_bytes;      /* there */
     uint64_t n_row;        /* of all experts */
     uint32_t block;
@@ -42,6 +42,7 @@ struct upload {
     uint32_t n_piece;
     size_t max_source_row, max_row; /* bytes */
     uint32_t max_in;       /* weights of a row */
+    bool as_file;
     uint32_t n_narrowed;   /* F32 matrices that went to BF16, because nothing is lost by it */
     uint32_t n_decoded;    /* matrices of a type without a kernel, which went to I8 or F32 */
     char decoded[128];     /* "Q5_0, Q2_K" */
@@ -53,6 +54,7 @@ struct upload_from {
     const gguf *file;      /* where the weights are mapped from */
     enum load load;
     bool head;             /* the draft head too, if there is one */
+    bool as_file;          /* for the cpu: the types of the file, row after row; but F32 that is all bfloat16 narrows here too */
 };
 
 /* Bytes of the file that n rows of a matrix take which follow one another; a row may be a part of the file's. */

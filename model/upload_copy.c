@@ -48,7 +48,22 @@ static status report(struct copy *c, size_t n, struct err *e)
     c->done += n;
     bool go = atomic_load(&c->failed) || !c->progress || c->progress(c->ctx, c->done, c->u->total);
     pthread_mutex_unlock(&c->lock);
-    return go ? OK : fail(e, ERR_DEVICE, "interrupted while the weights were copied to the device");
+    return go ? OK : fail(e, ERR_DEVICE, "interrupted while the weights were copied");
+}
+
+/* n rows that keep their type, or are narrowed, to the memory of the host */
+static void copy_rows(const struct copy *c, const struct upload_item *it, uint64_t first, const uint8_t *rows, uint64_t n)
+{
+    uint8_t *to = (uint8_t *)c->u->block[it->block].host + it->offset + first * it->row_bytes;
+    if (it->type == it->from.type && it->row_bytes == it->from.row_bytes) {
+        memcpy(to, rows, n * it->row_bytes);
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++, to += it->row_bytes, rows += it->from.row_bytes)
+        if (it->type == it->from.type)
+            memcpy(to, rows, it->row_bytes);
+        else
+            device_pack_row(DEV_BF16, it->from.type, rows, to, it->from.n_in, NULL);
 }
 
 static status carry(struct copy *c, const struct upload_piece *p, uint32_t rank, struct err *e)
@@ -58,6 +73,10 @@ static status carry(struct copy *c, const struct upload_piece *p, uint32_t rank,
     const uint8_t *rows;
     uint64_t at_once = MAX((uint64_t)1, PACK_BYTES / it->row_bytes);
     TRY(direct_read(c->file, rank, p->from, upload_source_bytes(&it->from, p->n), &rows, e));
+    if (c->u->as_file) {
+        copy_rows(c, it, p->first, rows, p->n);
+        return report(c, p->n * it->row_bytes, e);
+    }
     for (uint64_t r = 0, n; r < p->n; r += n) {
         n = MIN(at_once, p->n - r);
         for (uint64_t i = 0; i < n; i++)

@@ -110,7 +110,6 @@ while read -r words; do
     # shellcheck disable=SC2086
     refuse "later: $words" 2 "$name( [a-z0-9_]+)?: not in this version" $words "$page"
 done <<'LATER'
---load copy
 -lm none
 --no-block-topk
 --no-fuse
@@ -201,6 +200,11 @@ run -q "$dir/bom"
 expect 'byte-order mark' 0 "=$answer" ''
 run -q -t 1 -ub 64 -c 4096 --temp 0 "$page"
 expect 'threads, ubatch and context do not show' 0 "=$answer" ''
+run -q --load copy -t 3 "$page"
+expect 'weights in large pages' 0 "=$answer" ''
+refuse 'no room for a copy of the weights' 1 'needs [0-9]+ MiB, --mem-limit is 30 MiB; ' -q --load copy --mem-limit 30M -c 512 "$page"
+run -q --mem-limit 30M -c 512 "$page"
+expect 'room without it' 0 "=$answer" ''
 run -q --temp 0.8 -s 7 "$page"
 cp "$dir/out" "$dir/sampled"
 run -q --temp 0.8 --seed 7 "$page"
@@ -428,6 +432,9 @@ expect 'info' 0 '^architecture +qwen4exp: 8 layers' ''
 sum=$(awk '/^plan/ { p = 1 } p && $1 != "total" { for (i = 2; i <= NF; i++) if ($i == "bytes" && $(i-1) ~ /^[0-9]+$/ && $1 ~ /:$/) s += $(i-1) } END { print s }' \
     "$dir/out")
 [ "$sum" = "$(awk '$1 == "total" { print $2 }' "$dir/out")" ] || bad "$what: the plan adds up to $sum"
+run info -q --plan -c 1024 --load copy
+expect 'info with a copy' 0 '  model: copy of the weights +[0-9]+ bytes' ''
+run info -q --plan -c 1024 --tensors --keys
 grep -q '^token_embd.weight ' "$dir/out" || bad "$what: tensors"
 grep -q '^tokenizer.ggml.pre .*qwen35' "$dir/out" || bad "$what: keys"
 run eval --golden tests/golden/q.en48.gold

@@ -314,7 +314,7 @@ static void forget_pages(void)
 /* The header is read through the mapping, and the kernel reads some around it and keeps that; of the weights nothing is left behind. */
 static void cached(void)
 {
-    size_t n = make_copy(), after[3];
+    size_t n = make_copy(), after[LOAD_PLAIN + 1];
     forget_pages();
     if (resident(n) > n / 100) {
         printf("%-28s skipped: the page cache after an upload (the file system of build/ keeps %zu of %zu bytes there)\n", __FILE__, resident(n), n);
@@ -328,7 +328,7 @@ static void cached(void)
     }
     printf("%-28s of %zu bytes in the page cache: %zu, by plain reads %zu, by --load mmap %zu\n", __FILE__, n, after[LOAD_DIRECT], after[LOAD_PLAIN],
            after[LOAD_MMAP]);
-    CHECK(after[LOAD_DIRECT] < n / 4 && after[LOAD_PLAIN] < n / 4 && after[LOAD_MMAP] > n / 5 * 4);
+    CHECK(after[LOAD_DIRECT] < n / 4 && after[LOAD_PLAIN] < n / 4 && after[LOAD_COPY] < n / 4 && after[LOAD_MMAP] > n / 5 * 4);
     unlink(copy_path);
 }
 
