@@ -110,25 +110,60 @@ static struct gdn_scratch scratch_of_row(const struct gdn_scratch *s, const stru
                                  .mixed = s->mixed + v };
 }
 
-void gdn_record_rows(struct gpu_cmd *c, const struct gdn_layer *const *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr apart,
-                     gpu_addr u)
+/* Rows of a step that have to be kept: to where they stay */
+static void keep_raw(struct gpu_cmd *c, gpu_addr from, gpu_addr to, const struct gdn_dims *d, uint32_t n)
+{
+    struct copy_args a = { .from = { from }, .to = { to }, .n = { (uint32_t)((n * (uint64_t)gdn_width(d) * sizeof(float) + 15) / 16) } };
+    gpu_record(c, &gpu_kernels, K_copy, &a, sizeof a, (uint32_t)size_up(a.n[0], COPY_GRAIN));
+}
+
+static void run_conv(struct gpu_cmd *c, const struct gdn_run *r, const struct gdn_scratch *of, const struct gdn_dims *d)
+{
+    CALL(c, gdn_kernels, K_gdn_conv, gdn_width(d), struct gdn_conv_args, .block = gpu_block(c, &r->l->block), .raw = of->raw, .out = of->conv, .n_tok = r->n,
+         .stay = r->kept != NULL);
+}
+
+static void run_mix(struct gpu_cmd *c, const struct gdn_run *r, const struct gdn_scratch *of, const struct gdn_dims *d)
+{
+    struct gdn_mix_args mix = { .block = gpu_block(c, &r->l->block), .qkv = of->conv, .gate = of->gate, .beta = of->beta, .alpha = of->alpha,
+                                .out = of->mixed, .n_tok = r->n };
+    if (r->kept)
+        CALL(c, gdn_kernels, K_gdn_verify, d->n_v, struct gdn_verify_args, .mix = mix, .fold = r->fold, .k = r->kept->k, .del = r->kept->del,
+             .decay = r->kept->decay);
+    else
+        gpu_record(c, &gdn_kernels, K_gdn_step, &mix, sizeof mix, d->n_v);
+}
+
+/* Convolutions of all runs at once, then recurrences of all runs at once */
+void gdn_record_runs(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_run *run, uint32_t n_run, const struct gdn_scratch *s,
+                     const struct gdn_dims *d, gpu_addr u, uint32_t n_tok)
 {
     c->part = "gdn";
-    if (fused(c, GDN_DECODE)) {
-        gpu_matmul_apart(c, l[0]->step_in, COUNT_OF(l[0]->step_in), u, d->n_embd, n, apart);
-        c->row = GPU_EACH_ROW;
-        CALL(c, gdn_kernels, K_gdn_step, n * d->n_v, struct gdn_mix_args, .block = gpu_block(c, &l[0]->block), .qkv = s->conv, .gate = s->gate, .beta = s->beta,
-             .alpha = s->alpha, .out = s->mixed, .apart = apart, .n_tok = 1);
-    } else {
-        gpu_matmul(c, l[0]->in, COUNT_OF(l[0]->in), u, d->n_embd, n);
-        uint32_t first = c->n;
-        for (uint32_t r = 0; r < n; r++) {
-            struct gdn_scratch of = scratch_of_row(s, d, r);
-            c->row = (uint8_t)(1 + r);
-            recur(c, l[r], &of, d, 1, GDN_DECODE);
+    gpu_matmul(c, l->in, COUNT_OF(l->in), u, d->n_embd, n_tok);
+    for (int mixes = 0; mixes < 2; mixes++)
+        for (uint32_t i = 0; i < n_run; i++) {
+            const struct gdn_scratch of = scratch_of_row(s, d, run[i].first);
+            c->row = (uint8_t)(1 + i);
+            (mixes ? run_mix : run_conv)(c, &run[i], &of, d);
+            if (i)
+                gpu_record_parallel(c);
+            if (mixes || !run[i].kept)
+                continue;
+            keep_raw(c, of.raw, run[i].kept->raw, d, run[i].n);
+            gpu_record_parallel(c);
         }
-        gpu_record_side_by_side(c, first, n);
-    }
     c->row = 0;
-    gpu_matmul(c, &l[0]->out, 1, s->mixed, d->n_v * d->dim, n);
+    gpu_matmul(c, &l->out, 1, s->mixed, d->n_v * d->dim, n_tok);
+}
+
+void gdn_record_apart(struct gpu_cmd *c, const struct gdn_layer *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr apart,
+                      gpu_addr u)
+{
+    c->part = "gdn";
+    gpu_matmul_apart(c, l->step_in, COUNT_OF(l->step_in), u, d->n_embd, n, apart);
+    c->row = GPU_EACH_ROW;
+    CALL(c, gdn_kernels, K_gdn_step, n * d->n_v, struct gdn_mix_args, .block = gpu_block(c, &l->block), .qkv = s->conv, .gate = s->gate, .beta = s->beta,
+         .alpha = s->alpha, .out = s->mixed, .apart = apart, .n_tok = 1);
+    c->row = 0;
+    gpu_matmul(c, &l->out, 1, s->mixed, d->n_v * d->dim, n);
 }

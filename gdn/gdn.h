@@ -59,9 +59,19 @@ void gdn_record_verify(struct gpu_cmd *c, const struct gdn_layer *l, const struc
                        gpu_addr fold, gpu_addr u, uint32_t n_tok);
 /* The first half of that alone. */
 void gdn_record_fold(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_dims *d, const struct gdn_rows *r, gpu_addr fold);
-/* The same for one row of each of n sequences, row r with the state of l[r], whose products are those of l[0]. On a device one call serves all rows: it has
- * the blocks of l[0], and finds those of row r by the step block number r of `apart` (struct gpu_step). */
-void gdn_record_rows(struct gpu_cmd *c, const struct gdn_layer *const *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr apart,
-                     gpu_addr u);
+/* Rows of a step that follow each other in one sequence, whose state is that of l. */
+struct gdn_run {
+    const struct gdn_layer *l;
+    const struct gdn_rows *kept; /* they may be taken back, as in gdn_record_verify, and *fold is of these; NULL: they count */
+    gpu_addr fold;
+    uint32_t first, n;           /* rows; one where they count */
+};
+/* The same for the n_tok rows of n_run sequences, in order; the products are those of l. */
+void gdn_record_runs(struct gpu_cmd *c, const struct gdn_layer *l, const struct gdn_run *run, uint32_t n_run, const struct gdn_scratch *s,
+                     const struct gdn_dims *d, gpu_addr u, uint32_t n_tok);
+/* On a device: the same for one row of each of n sequences, all of which count, in one call, which has the blocks of l and finds those of row r by the step
+ * block number r of `apart` (struct gpu_step). */
+void gdn_record_apart(struct gpu_cmd *c, const struct gdn_layer *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr apart,
+                      gpu_addr u);
 
 #endif

@@ -410,7 +410,7 @@ void engine_say_plan(const struct options *o, const model *m, size_t n_ctx, uint
     struct plan plan = { 0 };
     struct session_params p = session_params_of(o, n_ctx);
     p.n_seq = n_seq;
-    p.verify = p.head = o->draft != DRAFT_OFF && n_seq <= 1;
+    p.head = p.head && n_seq <= 1;
     session_plan(m, &p, &plan);
     console_note(o->con, "%s: %s, %s, context %zu", gguf_name(model_gguf(m)), model_backend(m), model_device(m), n_ctx);
     for (size_t i = 0; i < plan.n; i++)
@@ -437,9 +437,10 @@ status engine_open(struct engine *en, const struct options *o, model *m, prefix_
 {
     struct session_params p = session_params_of(o, n_ctx);
     p.n_seq = n_seq;
+    p.head = p.head && n_seq <= 1;
     *en = (struct engine){ .o = o, .m = m };
     TRY(session_open(&en->s, m, &p, o->mem_limit, e));
-    TRY(speculate_open(&en->speculator, en->s, p.verify ? o->draft : DRAFT_OFF, e));
+    TRY(speculate_open(&en->speculator, en->s, o->draft, e));
     prefix_cache_bind(cache, m, &p);
     if (o->save_state || o->load_state) {
         TRY(state_files_open(&en->states, e));
@@ -453,7 +454,7 @@ status engine_open(struct engine *en, const struct options *o, model *m, prefix_
 status engine_open_guest(struct engine *en, const struct engine *host, uint32_t k, struct err *e)
 {
     *en = (struct engine){ .o = host->o, .m = host->m, .s = session_place(host->s, k), .is_guest = true };
-    TRY(speculate_open(&en->speculator, en->s, DRAFT_OFF, e));
+    TRY(speculate_open(&en->speculator, en->s, host->o->draft, e));
     return open_own(en, host->prefix.cache, e);
 }
 

@@ -81,7 +81,7 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok, enum gdn_p
     CALL(c, model_kernels, K_ple_gate, n_tok * s->n_stream, struct ple_gate_args, .residual = f->residual, .key = f->ple_s.key, .value = f->ple_s.value,
          .norm_key = f->ple_s.norm_key, .norm_query = f->ple_s.norm_query, .norm_conv = f->ple_s.norm_conv, .gv = f->ple_s.gv, .z = z,
          .n_stream = s->n_stream, .n_embd = s->n_embd, .eps = s->eps);
-    if (f->seqs.n) {
+    if (f->runs.n) {
         forward_rows_ple_conv(c, f);
         return;
     }
@@ -219,8 +219,8 @@ void forward_layer(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n
     mix(c, f, &l->hc_attn, 0, n_tok, phase);
     if (phase == GDN_VERIFY)
         forward_verify_layer(c, f, il, n_tok);
-    else if (f->seqs.n)
-        (f->shape->is_qsa[il] ? forward_rows_qsa : forward_rows_gdn)(c, f, il);
+    else if (f->runs.n)
+        (f->shape->is_qsa[il] ? forward_rows_qsa : forward_rows_gdn)(c, f, il, n_tok);
     else if (f->shape->is_qsa[il])
         qsa_record(c, &l->qsa, &f->qsa_s, &f->qsa, f->step_at, f->u, n_tok);
     else

@@ -20,9 +20,8 @@ enum { DECODE_ROWS = 8 }; /* rows of a decode step, at most */
 
 /* What the host writes for every step. */
 struct forward_step {
-    uint32_t fold;        /* rows of the last verify step that count */
-    uint32_t reserved[3];
-    struct gpu_step step[1 + DECODE_ROWS]; /* of the step; of its row r alone, where the rows are of several sequences */
+    uint32_t fold[4 + DECODE_ROWS];        /* rows of the last verify step that count; [1 + i] of run i, where the rows are of several sequences */
+    struct gpu_step step[1 + DECODE_ROWS]; /* of the step; of its run i alone, where the rows are of several sequences */
 };
 
 /* A hyper-connection module, ready to record. */
@@ -82,7 +81,7 @@ struct forward {
     struct ple_block *ple_block; /* [2]: of the sequence; of its verify steps */
     /* SHARED memory: what the host writes for every step. A device copies it to the places *_at first. */
     struct gpu_step *step; /* [1 + DECODE_ROWS], in a struct forward_step */
-    uint32_t *fold;
+    uint32_t *fold;      /* [1 + DECODE_ROWS] */
     gpu_addr step_at, fold_at, ids_at, rope_at, ngram_at, shared_delta;
     gpu_addr best_at;    /* [DECODE_ROWS, TOP_MAX] struct argmax_best, SHARED too: what forward_choose finds */
     int32_t *ids;        /* [max_tok] */
@@ -92,10 +91,11 @@ struct forward {
     struct ngram_reader reader;
 
     /* while recording */
-    struct forward_seqs {
-        struct forward *const *of; /* [n] schedules of the sequences that the rows of the step belong to, in the same scratch; */
-        uint32_t n;                /* 0: all rows are of this one */
-    } seqs;
+    struct forward_runs {
+        const struct forward_run *run; /* [n], in the same scratch; */
+        uint32_t n;                    /* 0: all rows are of this one */
+        bool apart;                    /* one call for all, see struct gpu_step */
+    } runs;
     gpu_addr residual;   /* [max_tok, n_stream, n_embd]: where it is now */
     bool pending;        /* y of the last block is not in it yet */
 
@@ -181,32 +181,38 @@ void forward_take_rows(const struct forward *f, struct arena *a, struct verify_r
 void forward_place_verify(struct forward *f, struct forward_memory *m, const struct verify_rows *rows);
 /* A verify step is recorded like a decode step of n_tok rows (2 .. DECODE_ROWS) in phase GDN_VERIFY, with forward_slide behind forward_embed. The *fold
  * first rows of the verify step before go into the recurrent state, the new ones do not. K/V and pooled keys are written by position. */
-void forward_slide(struct gpu_cmd *c, const struct forward *f);
+void forward_slide(struct gpu_cmd *c, const struct forward *f, gpu_addr fold_at);
 /* The GDN or QSA layer of a verify step: y of u. */
 void forward_verify_layer(struct gpu_cmd *c, const struct forward *f, uint32_t il, uint32_t n_tok);
 /* The *fold first rows of the last verify step go into the recurrent state, and that is all. */
 void forward_fold(struct gpu_cmd *c, struct forward *f);
 
-/* ---- steps with one row of each of several sequences: forward_rows.c ---- */
+/* ---- steps with rows of several sequences: forward_rows.c ---- */
 
-/* Where a row comes from: the schedule of its sequence, its id, the position it takes, and what ngram_gather calls past. */
-struct forward_row {
+/* Rows of a step that follow each other in one sequence: its schedule, their ids, the position of the first, and what ngram_gather calls past. kept: rows
+ * that may be taken back, as those of a verify step, of which the last one left `fold` that count; otherwise it is one row. */
+struct forward_run {
     const struct forward *of;
-    int32_t id;
+    const int32_t *ids;
     size_t pos;
     const int32_t *past;
+    uint32_t n, first; /* rows; the first one's number in the step */
+    bool kept;
+    uint32_t fold;
 };
-/* As forward_begin and forward_gather, for rows [n]. f is the schedule whose layer blocks lie first. */
-void forward_rows_begin(struct forward *f, const struct forward_row *rows, uint32_t n);
-void forward_rows_gather(struct forward *f, const struct forward_row *rows, uint32_t n);
+/* As forward_begin and forward_gather, for the rows of runs [n]. f is the schedule whose layer blocks lie first. */
+void forward_rows_begin(struct forward *f, const struct forward_run *run, uint32_t n);
+void forward_rows_gather(struct forward *f, const struct forward_run *run, uint32_t n);
+/* Whether a step of such runs takes one list, whatever sequences they are of: on a device that of single rows that count. */
+bool forward_rows_apart(const struct forward *f, const struct forward_run *run, uint32_t n);
 /* Records the whole step into the two lists of a decode step (see above); n_best = 0: without forward_choose. The products are those of f. Its bits are
- * those of n steps of one row. */
-void forward_rows_record(struct gpu_cmd *first, struct gpu_cmd *rest, struct forward *f, struct forward *const *of, uint32_t n, uint32_t n_best);
+ * those of steps of one row. */
+void forward_rows_record(struct gpu_cmd *first, struct gpu_cmd *rest, struct forward *f, const struct forward_run *run, uint32_t n, uint32_t n_best);
 /* What forward.c records differently for such rows */
 void forward_rows_ple_conv(struct gpu_cmd *c, struct forward *f);
-void forward_rows_qsa(struct gpu_cmd *c, struct forward *f, uint32_t il);
-void forward_rows_gdn(struct gpu_cmd *c, struct forward *f, uint32_t il);
-/* An upper bound of the calls of such a step. */
-uint32_t forward_rows_max_calls(const struct forward *f, uint32_t n_seq);
+void forward_rows_qsa(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok);
+void forward_rows_gdn(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok);
+/* An upper bound of the calls of such a step. kept: there may be such runs. */
+uint32_t forward_rows_max_calls(const struct forward *f, uint32_t n_seq, bool kept);
 
 #endif

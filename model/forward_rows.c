@@ -1,100 +1,151 @@
-/* forward_rows.c - a step with one row of each of several sequences.
+/* forward_rows.c - a step with rows of several sequences: one row of each, or runs of rows that may be taken back.
  *
  * Products, mixers and experts go over all rows, so that a weight is read once for all of them. What belongs to a sequence has a step block that describes
- * the row alone, and the state of the row's own sequence: short convolutions, recurrence, attention, n-gram rows. A device has one call for all rows there,
- * whose groups find their own layer block by that step block (struct gpu_step); the cpu one call a row, side by side. */
+ * its run alone, and the state of the sequence: short convolutions, recurrence, attention, n-gram rows. A device has one call for all rows there when each
+ * is alone and counts, whose groups find their own layer block by that step block (struct gpu_step); everything else takes calls by sequence, side by side. */
+#include "gpu/gpu_kernels.h"
 #include "model/forward.h"
 #include "model/model_kernels.h"
 
 #include <assert.h>
+#include <string.h>
 
-/* Entries of the rope table that a row alone has: its own, and three before it */
-enum { ROPE_OF_ROW = 4 };
+/* Entries of the rope table before those of the rows of a run */
+enum { ROPE_BEFORE = 3 };
 
-void forward_rows_begin(struct forward *f, const struct forward_row *rows, uint32_t n)
+static size_t rope_entries_before(const struct forward_run *run, uint32_t i) { return run[i].first + ROPE_BEFORE * (size_t)i; }
+static uint32_t rows_of(const struct forward_run *run, uint32_t n) { return run[n - 1].first + run[n - 1].n; }
+
+void forward_rows_begin(struct forward *f, const struct forward_run *run, uint32_t n)
 {
-    size_t rope_bytes = ROPE_OF_ROW * (size_t)f->shape->rope_dim * sizeof(float);
-    assert(n <= DECODE_ROWS);
-    for (uint32_t r = 0; r < n; r++) {
-        f->ids[r] = rows[r].id;
-        f->step[1 + r] = (struct gpu_step){ .ids = f->ids_at + r * sizeof *f->ids, .rope = f->rope_at + r * rope_bytes, .n_tok = 1, .pos = (uint32_t)rows[r].pos,
-                                            .blocks = (uint32_t)(ADDR(rows[r].of->layer) - ADDR(f->layer)) };
+    uint32_t n_tok = rows_of(run, n);
+    assert(n_tok <= DECODE_ROWS);
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(f->ids + run[i].first, run[i].ids, run[i].n * sizeof *f->ids);
+        f->fold[1 + i] = run[i].fold;
+        f->step[1 + i] = (struct gpu_step){ .ids = f->ids_at + run[i].first * sizeof *f->ids,
+                                            .rope = f->rope_at + rope_entries_before(run, i) * f->shape->rope_dim * sizeof(float),
+                                            .n_tok = run[i].n, .pos = (uint32_t)run[i].pos,
+                                            .blocks = (uint32_t)(ADDR(run[i].of->layer) - ADDR(f->layer)) };
     }
-    f->step->n_tok = n;
+    f->step->n_tok = n_tok;
     f->step->arrived = 0;
     f->step->pos = 0; /* of no meaning: nothing that all rows share asks for a position */
 }
 
-void forward_rows_gather(struct forward *f, const struct forward_row *rows, uint32_t n)
+void forward_rows_gather(struct forward *f, const struct forward_run *run, uint32_t n)
 {
     const struct shape *s = f->shape;
-    for (uint32_t r = 0; r < n; r++) {
-        forward_rope(f, rows[r].pos, 1, f->rope + r * ROPE_OF_ROW * (size_t)s->rope_dim);
+    for (uint32_t i = 0; i < n; i++) {
+        forward_rope(f, run[i].pos, run[i].n, f->rope + rope_entries_before(run, i) * s->rope_dim);
         if (s->ple_layer >= 0)
-            ngram_gather(&f->reader, s, &f->w->ple, rows[r].past, &rows[r].id, 1, f->ngram + r * (size_t)s->ple_head * s->ple_row);
+            ngram_gather(&f->reader, s, &f->w->ple, run[i].past, run[i].ids, run[i].n, f->ngram + run[i].first * (size_t)s->ple_head * s->ple_row);
     }
 }
 
-/* Where the step blocks of the rows are */
+bool forward_rows_apart(const struct forward *f, const struct forward_run *run, uint32_t n)
+{
+    bool apart = f->device;
+    for (uint32_t i = 0; i < n; i++)
+        apart = apart && !run[i].kept;
+    return apart;
+}
+
+/* Where the step blocks of the runs are */
 static gpu_addr steps_at(const struct forward *f) { return f->step_at + sizeof *f->step; }
-/* The blocks that calls have for row r: on a device those of f, from which kernels go on */
-static const struct forward *blocks_of(const struct forward *f, uint32_t r) { return f->device ? f : f->seqs.of[r]; }
 
 void forward_rows_ple_conv(struct gpu_cmd *c, struct forward *f)
 {
     const struct shape *s = f->shape;
-    uint32_t width = s->n_stream * s->n_embd, first = c->n;
+    uint32_t width = s->n_stream * s->n_embd;
     struct ple_conv_args a = { .z = f->ple_s.z, .gv = f->ple_s.gv, .conv = f->ple_s.conv, .residual = f->residual, .width = width, .taps = s->ple_conv_taps,
                                .dilation = s->ple_ngram, .n_tok = 1 };
-    if (f->device) {
+    if (f->runs.apart) {
         c->row = GPU_EACH_ROW;
         a.block = gpu_block(c, f->ple_block);
         a.apart = steps_at(f);
-        gpu_record(c, &model_kernels, K_ple_conv, &a, sizeof a, f->seqs.n * (uint32_t)size_up(width, PLE_CONV_GRAIN));
+        gpu_record(c, &model_kernels, K_ple_conv, &a, sizeof a, f->runs.n * (uint32_t)size_up(width, PLE_CONV_GRAIN));
     }
-    for (uint32_t r = 0; r < f->seqs.n && !f->device; r++) {
-        c->row = (uint8_t)(1 + r);
-        a.block = gpu_block(c, f->seqs.of[r]->ple_block);
+    for (uint32_t i = 0; i < f->runs.n && !f->runs.apart; i++) {
+        const struct forward_run *r = &f->runs.run[i];
+        uint64_t row = width * sizeof(float);
+        c->row = (uint8_t)(1 + i);
+        a.block = gpu_block(c, &r->of->ple_block[r->kept]);
+        a.n_tok = r->n;
         gpu_record(c, &model_kernels, K_ple_conv, &a, sizeof a, width);
-        a.z += width * sizeof(float), a.gv += width * sizeof(float), a.residual += width * sizeof(float);
+        if (i)
+            gpu_record_parallel(c);
+        if (r->kept) {
+            struct copy_args keep = { .from = { a.z }, .to = { r->of->verify.rows[s->n_layer].next }, .n = { (uint32_t)((r->n * row + 15) / 16) } };
+            gpu_record(c, &gpu_kernels, K_copy, &keep, sizeof keep, (uint32_t)size_up(keep.n[0], COPY_GRAIN));
+            gpu_record_parallel(c);
+        }
+        a.z += r->n * row, a.gv += r->n * row, a.residual += r->n * row;
     }
     c->row = 0;
-    if (!f->device)
-        gpu_record_side_by_side(c, first, f->seqs.n);
 }
 
-void forward_rows_qsa(struct gpu_cmd *c, struct forward *f, uint32_t il)
+void forward_rows_qsa(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok)
 {
-    const struct qsa_layer *l[DECODE_ROWS];
-    for (uint32_t r = 0; r < f->seqs.n; r++)
-        l[r] = &blocks_of(f, r)->layer[il].qsa;
-    qsa_record_rows(c, l, f->seqs.n, &f->qsa_s, &f->qsa, steps_at(f), f->u);
+    struct qsa_run run[DECODE_ROWS];
+    const struct qsa_layer *l = &f->layer[il].qsa;
+    if (f->runs.apart) {
+        qsa_record_apart(c, l, n_tok, &f->qsa_s, &f->qsa, steps_at(f), f->u);
+        return;
+    }
+    for (uint32_t i = 0; i < f->runs.n; i++) {
+        const struct forward_run *r = &f->runs.run[i];
+        run[i] = (struct qsa_run){ .l = r->kept ? &r->of->verify.layer[il].qsa : &r->of->layer[il].qsa, .next = r->kept ? r->of->verify.rows[il].next : 0,
+                                   .first = r->first, .n = r->n };
+    }
+    qsa_record_runs(c, l, run, f->runs.n, &f->qsa_s, &f->qsa, steps_at(f), f->u, n_tok);
 }
 
-void forward_rows_gdn(struct gpu_cmd *c, struct forward *f, uint32_t il)
+void forward_rows_gdn(struct gpu_cmd *c, struct forward *f, uint32_t il, uint32_t n_tok)
 {
-    const struct gdn_layer *l[DECODE_ROWS];
-    for (uint32_t r = 0; r < f->seqs.n; r++)
-        l[r] = &blocks_of(f, r)->layer[il].gdn;
-    gdn_record_rows(c, l, f->seqs.n, &f->gdn_s, &f->gdn, steps_at(f), f->u);
+    struct gdn_run run[DECODE_ROWS];
+    const struct gdn_layer *l = &f->layer[il].gdn;
+    if (f->runs.apart) {
+        gdn_record_apart(c, l, n_tok, &f->gdn_s, &f->gdn, steps_at(f), f->u);
+        return;
+    }
+    for (uint32_t i = 0; i < f->runs.n; i++) {
+        const struct forward_run *r = &f->runs.run[i];
+        run[i] = (struct gdn_run){ .l = &r->of->layer[il].gdn, .kept = r->kept ? &r->of->verify.rows[il].gdn : NULL,
+                                   .fold = f->fold_at + (1 + i) * sizeof *f->fold, .first = r->first, .n = r->n };
+    }
+    gdn_record_runs(c, l, run, f->runs.n, &f->gdn_s, &f->gdn, f->u, n_tok);
 }
 
-void forward_rows_record(struct gpu_cmd *first, struct gpu_cmd *rest, struct forward *f, struct forward *const *of, uint32_t n, uint32_t n_best)
+/* What counts of the last rows goes into the windows */
+static void slide(struct gpu_cmd *c, const struct forward *f)
 {
-    uint32_t n_first = forward_first_layers(f);
-    f->seqs = (struct forward_seqs){ of, n };
-    forward_embed(first, f, n);
-    forward_fetch_tables(rest, f, n);
+    for (uint32_t i = 0, any = 0; i < f->runs.n; i++) {
+        if (!f->runs.run[i].kept)
+            continue;
+        forward_slide(c, f->runs.run[i].of, f->fold_at + (1 + i) * sizeof *f->fold);
+        if (any++)
+            gpu_record_parallel(c);
+    }
+}
+
+void forward_rows_record(struct gpu_cmd *first, struct gpu_cmd *rest, struct forward *f, const struct forward_run *run, uint32_t n, uint32_t n_best)
+{
+    uint32_t n_first = forward_first_layers(f), n_tok = rows_of(run, n);
+    f->runs = (struct forward_runs){ run, n, forward_rows_apart(f, run, n) };
+    forward_embed(first, f, n_tok);
+    slide(first, f);
+    forward_fetch_tables(rest, f, n_tok);
     for (uint32_t il = 0; il < f->shape->n_layer; il++)
-        forward_layer(il < n_first ? first : rest, f, il, n, GDN_DECODE);
-    forward_head(rest, f, 0, n, GDN_DECODE);
+        forward_layer(il < n_first ? first : rest, f, il, n_tok, GDN_DECODE);
+    forward_head(rest, f, 0, n_tok, GDN_DECODE);
     if (n_best)
-        forward_choose(rest, f, n, n_best);
-    f->seqs = (struct forward_seqs){ NULL, 0 };
+        forward_choose(rest, f, n_tok, n_best);
+    f->runs = (struct forward_runs){ 0 };
 }
 
-uint32_t forward_rows_max_calls(const struct forward *f, uint32_t n_seq)
+uint32_t forward_rows_max_calls(const struct forward *f, uint32_t n_seq, bool kept)
 {
-    enum { OF_A_ROW = 8 }; /* calls that a layer makes for each row by itself, at most */
-    return forward_max_calls(f) + n_seq * (1 + f->shape->n_layer * OF_A_ROW);
+    uint32_t of_a_run = kept ? 24 : 8; /* calls that a layer makes for each run by itself, at most */
+    return forward_max_calls(f) + n_seq * (2 + f->shape->n_layer * of_a_run);
 }

@@ -23,7 +23,7 @@ void forward_place_step(struct forward *f, struct forward_memory *m)
     f->inv_freq = arena_take(&m->blocks, s->rope_dim / 2, sizeof(float));
     if (step) {
         f->step = step->step;
-        f->fold = &step->fold;
+        f->fold = step->fold;
     }
     f->step_at = ADDR(step) + offsetof(struct forward_step, step), f->ids_at = ADDR(f->ids), f->rope_at = ADDR(f->rope), f->ngram_at = ADDR(f->ngram);
     f->fold_at = ADDR(step) + offsetof(struct forward_step, fold);
@@ -95,13 +95,13 @@ void forward_fetch_ids(struct gpu_cmd *c, const struct forward *f, uint32_t n_to
 {
     if (f->device)
         fetch(c, f, (const void *[]){ f->fold, f->ids }, (gpu_addr[]){ f->fold_at, f->ids_at },
-              (size_t[]){ offsetof(struct forward_step, step) + (1 + f->seqs.n) * sizeof *f->step, n_tok * sizeof *f->ids });
+              (size_t[]){ offsetof(struct forward_step, step) + (1 + f->runs.n) * sizeof *f->step, n_tok * sizeof *f->ids });
 }
 
 void forward_fetch_tables(struct gpu_cmd *c, const struct forward *f, uint32_t n_tok)
 {
     const struct shape *s = f->shape;
-    size_t rope = s->n_qsa ? (f->seqs.n ? 4 * (size_t)n_tok : 3 + (size_t)n_tok) * s->rope_dim : 0, ngram = s->ple_layer >= 0 ? (size_t)n_tok * s->ple_head * s->ple_row : 0;
+    size_t rope = s->n_qsa ? (3 * (size_t)MAX(1u, f->runs.n) + n_tok) * s->rope_dim : 0, ngram = s->ple_layer >= 0 ? (size_t)n_tok * s->ple_head * s->ple_row : 0;
     if (f->device)
         fetch(c, f, (const void *[]){ f->rope, f->ngram }, (gpu_addr[]){ f->rope_at, f->ngram_at },
               (size_t[]){ rope * sizeof(float), ngram * sizeof(float) });

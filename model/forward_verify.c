@@ -65,11 +65,11 @@ void forward_place_verify(struct forward *f, struct forward_memory *m, const str
     add_slide(v, f->ple_block[0].window, rows[s->n_layer].next, rows[s->n_layer].window, ple_width(s), ple_past(s));
 }
 
-void forward_slide(struct gpu_cmd *c, const struct forward *f)
+void forward_slide(struct gpu_cmd *c, const struct forward *f, gpu_addr fold_at)
 {
     const struct forward_verify *v = &f->verify;
     c->part = "gdn";
-    CALL(c, gpu_kernels, K_slide, v->n_slide * v->slide_spans, struct slide_args, .job = gpu_block(c, v->slide), .count = f->fold_at, .n_job = v->n_slide,
+    CALL(c, gpu_kernels, K_slide, v->n_slide * v->slide_spans, struct slide_args, .job = gpu_block(c, v->slide), .count = fold_at, .n_job = v->n_slide,
          .spans = v->slide_spans);
 }
 
@@ -89,7 +89,7 @@ void forward_verify_layer(struct gpu_cmd *c, const struct forward *f, uint32_t i
 void forward_fold(struct gpu_cmd *c, struct forward *f)
 {
     forward_fetch_ids(c, f, 0);
-    forward_slide(c, f);
+    forward_slide(c, f, f->fold_at);
     for (uint32_t il = 0; il < f->shape->n_layer; il++)
         if (!f->shape->is_qsa[il])
             gdn_record_fold(c, &f->verify.layer[il].gdn, &f->gdn, &f->verify.rows[il].gdn, f->fold_at);

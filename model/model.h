@@ -187,8 +187,18 @@ uint32_t session_n_seq(const session *s);
 /* One generated id at each of n (1 .. n_seq) different places of one session, in one step that reads each weight once for all of them. Leaves every place as
  * session_decode would, to the bit. Nothing may wait for session_flush. ERR_USAGE as session_decode. */
 status session_decode_rows(session *const *place, const int32_t *ids, uint32_t n, struct err *e);
+/* The same with guesses: the n rows of a place are an id that is known and n - 1 guesses, which it has ahead of it as after session_verify. Up to
+ * SESSION_VERIFY_MAX rows in all. More than one for a place needs session_params.verify. ERR_USAGE as session_verify; then nothing has moved. */
+struct session_rows {
+    session *s;
+    const int32_t *ids; /* [n] */
+    uint32_t n;
+};
+status session_verify_rows(const struct session_rows *rows, uint32_t n, struct err *e);
+/* Whether guesses of several places at once take one list of calls like any other; on a device each new pattern of rows has to be recorded there. */
+bool session_guesses_together(const session *s);
 /* Takes `to` to where `from` stands, another place of the same session, whose logits are good. */
-status session_copy(session *to, const session *from, struct err *e);
+status session_copy(session *to, session *from, struct err *e);
 
 /* ---- what a step consists of ---- */
 

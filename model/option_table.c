@@ -143,7 +143,7 @@ const struct option_row option_rows[] = {
       .help = "for comparison: the same in steps of more than N tokens (cpu)" },
     { "--precise", NULL, ENGINE, G_SPEED, FLAG, AT(precise), .help = "float32 path: f32 caches, activations never quantised" },
     { "-np --parallel", "N", ON(RUN) | ON(BATCH), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
-      .help = "decode N inputs together, so that weights are read once for all of them; each answer is the one it is alone, memory is planned for N" },
+      .help = "decode N inputs together, so that weights are read once for all of them; rows left over carry guesses. Each answer is the one it is alone, memory is planned for N" },
     { "-np --parallel", "N", ON(BENCH), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
       .help = "decode N sequences together in the tests of -n; the tokens of all are counted" },
     { "-np --parallel", "N", ON(INFO), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
@@ -629,9 +629,8 @@ static status check(struct parser *p, struct err *e)
     const char *name = option_commands[o->command].name;
     if (o->precise && p->have_kv && o->kv != KV_F32)
         return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found %s", o->kv == KV_F16 ? "f16" : "q8_0");
-    /* The rows of a step are guesses of one input or tokens of several. */
-    if (o->n_parallel > 1 && (o->draft > 0 || (o->command == CMD_BENCH && o->draft != DRAFT_OFF)))
-        return fail(e, ERR_USAGE, "--draft: guesses for one input at a time, found --parallel %u", o->n_parallel);
+    if (o->n_parallel > 1 && (o->command == CMD_BENCH ? o->draft != DRAFT_OFF : o->ledger && o->draft > 0))
+        return fail(e, ERR_USAGE, "--draft: rounds of one sequence are measured and counted, found --parallel %u", o->n_parallel);
     switch (o->command) {
     case CMD_BENCH:
         return check_bench(o, e);

@@ -30,15 +30,26 @@ static status answer_in_turn(struct parallel *p, const struct work_source *src, 
 
 /* ---- several ---- */
 
-/* The place has what the last step left for it: the next token, or the end */
-static status take_token(struct parallel *p, const struct work_source *src, struct place *at, struct err *e)
+/* The end of an answer, or of what there is of it */
+static status settle(struct place *at, struct err *e)
+{
+    speculate_end(&at->en.speculator);
+    at->work.a->drafts = at->en.speculator.stats;
+    return engine_end(&at->en, e);
+}
+
+/* The place has what the last step left for it: the next tokens, as far as they were guessed, and perhaps the end */
+static status take_tokens(struct parallel *p, const struct work_source *src, struct place *at, struct err *e)
 {
     struct err why;
     bool more;
     double t0 = console_now();
-    status s = engine_token(&at->en, &more, &why);
+    status s;
+    do
+        s = engine_token(&at->en, &more, &why);
+    while (s == OK && more && !stopped(p) && speculate_follow(&at->en.speculator, at->en.going.id));
     if (s == OK && !more)
-        s = engine_end(&at->en, &why);
+        s = settle(at, &why);
     double seconds = console_now() - t0;
     at->work.a->decode_s += seconds;
     p->decode_s += seconds;
@@ -88,8 +99,10 @@ static status evaluate_prompts(struct parallel *p, const struct work_source *src
         done += at->en.going.at - from - (from ? 0 : at->work.a->n_reused);
         if (s != OK)
             TRY(end(p, src, at, s, &why, e));
-        else if (!more)
-            TRY(take_token(p, src, at, e));
+        else if (!more) {
+            speculate_begin(&at->en.speculator, at->work.in->prompt.v, at->work.in->prompt.n);
+            TRY(take_tokens(p, src, at, e));
+        }
     }
     return OK;
 }
@@ -98,26 +111,28 @@ static status evaluate_prompts(struct parallel *p, const struct work_source *src
 static status decode_together(struct parallel *p, const struct work_source *src, struct err *e)
 {
     struct place *row[SESSION_SEQ_MAX];
-    session *s[SESSION_SEQ_MAX];
+    struct speculator *sp[SESSION_SEQ_MAX];
     int32_t ids[SESSION_SEQ_MAX];
+    size_t room[SESSION_SEQ_MAX];
     uint32_t n = 0;
     for (uint32_t k = 0; k < p->n; k++)
         if (p->place[k].doing == DECODE) {
             row[n] = &p->place[k];
-            s[n] = row[n]->en.s;
+            sp[n] = &row[n]->en.speculator;
             ids[n] = row[n]->en.going.id;
+            room[n] = row[n]->en.o->n_predict - row[n]->work.a->n_generated;
             n++;
         }
     if (n == 0 || stopped(p))
         return OK;
     double t0 = console_now();
-    TRY(session_decode_rows(s, ids, n, e));
+    TRY(n == 1 ? speculate_step(sp[0], ids[0], room[0], e) : speculate_rows(sp, ids, room, n, &p->odds[n], e));
     double seconds = console_now() - t0;
     p->decode_s += seconds;
     for (uint32_t r = 0; r < n; r++)
         row[r]->work.a->decode_s += seconds; /* a row has seen the whole of the step */
     for (uint32_t r = 0; r < n; r++)
-        TRY(take_token(p, src, row[r], e));
+        TRY(take_tokens(p, src, row[r], e));
     return OK;
 }
 
@@ -129,7 +144,7 @@ static status interrupt(struct parallel *p, const struct work_source *src, struc
         if (at->doing == FREE)
             continue;
         at->work.a->ending = STOP_INTERRUPTED;
-        status s = engine_end(&at->en, &why);
+        status s = settle(at, &why);
         TRY(end(p, src, at, s, &why, e));
     }
     return OK;

@@ -1,8 +1,8 @@
 /* parallel.h - answers to many inputs, up to N of them in work at once.
  *
  * Every input is answered at a place of one session. A place that becomes free takes the next input at once; its prompt is evaluated in pieces between the
- * decode steps of the others, and then it decodes with them, in steps that read every weight once for all. Which inputs are in work together changes no
- * byte of an answer. With N = 1 it is engine_answer_whole, one input after the other. */
+ * decode steps of the others, and then it decodes with them, in steps that read every weight once for all. Rows of a step that no input needs carry guesses.
+ * Which inputs are in work together, and what is guessed, changes no byte of an answer. With N = 1 it is engine_answer_whole, one input after the other. */
 #ifndef HAYATE_MODEL_PARALLEL_H
 #define HAYATE_MODEL_PARALLEL_H
 
@@ -35,6 +35,7 @@ struct parallel {
     } place[SESSION_SEQ_MAX];
     uint64_t turn;
     bool no_more;
+    struct odds odds[SESSION_SEQ_MAX + 1]; /* costs of steps of so many inputs, with guesses and without */
     double prefill_s, decode_s; /* spent on prompts, and on everything after them; of all inputs, each second once */
 };
 

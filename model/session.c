@@ -125,8 +125,8 @@ status session_open(session **out, model *m, const struct session_params *p, siz
         return fail(e, ERR_USAGE, "context of %zu positions, expected 1..%u", p->n_ctx, UINT32_MAX / 2);
     if (p->n_seq > SESSION_SEQ_MAX)
         return fail(e, ERR_USAGE, "%u timelines, expected at most %d", p->n_seq, SESSION_SEQ_MAX);
-    if (p->n_seq > 1 && p->verify)
-        return fail(e, ERR_USAGE, "guesses are for one timeline, not for %u", p->n_seq);
+    if (p->n_seq > 1 && p->head)
+        return fail(e, ERR_USAGE, "the draft head guesses for one timeline, found %u", p->n_seq);
     TRY(session_check_plan(m, p, mem_limit, e));
     session *s = calloc(1, sizeof *s);
     struct session_sizes *z = malloc(sizeof *z);
@@ -214,7 +214,7 @@ status session_reset(session *s, struct err *e)
     s->n_pending = 0;
     s->n_rows = 0;
     s->unfed = false;
-    s->row = 0;
+    s->row0 = s->row = 0;
     s->have_logits = false;
     if (s->draft)
         draft_reset(s->draft);
@@ -245,7 +245,8 @@ static status head(session *s, uint32_t row0, uint32_t n_row, struct err *e)
 status session_take(session *s, uint32_t row0, uint32_t n_row, struct err *e)
 {
     struct argmax_best best[DECODE_ROWS * SESSION_BEST_MAX];
-    s->row = row0;
+    s->row0 = row0;
+    s->row = 0;
     s->have_logits = true;
     s->logits_here = s->n_best == 0 || !on_device(s->m);
     memset(s->n_found, 0, sizeof s->n_found);
@@ -256,7 +257,7 @@ status session_take(session *s, uint32_t row0, uint32_t n_row, struct err *e)
         for (uint32_t i = 0; i < s->n_best; i++) {
             const struct argmax_best *b = &best[r * s->n_best + i];
             if (b->id < s->m->shape.n_vocab)
-                s->best[row0 + r][s->n_found[row0 + r]++] = (struct candidate){ (int32_t)b->id, b->value };
+                s->best[r][s->n_found[r]++] = (struct candidate){ (int32_t)b->id, b->value };
         }
     return OK;
 }
@@ -292,7 +293,7 @@ const struct candidate *session_best(const session *s, size_t *n)
 status session_fetch_logits(session *s, struct err *e)
 {
     if (s->have_logits && !s->logits_here)
-        TRY(fetch_logits(s, s->row, 1, e));
+        TRY(fetch_logits(s, s->row0 + s->row, 1, e));
     s->logits_here = true;
     return OK;
 }
@@ -376,7 +377,7 @@ static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_r
     ngram_advance(&s->m->shape, s->past, ids, n);
     size_t pos = s->n_past;
     s->n_past += n;
-    s->row = 0;
+    s->row0 = s->row = 0;
     s->have_logits = false;
     TRY(session_feed_prompt(s, ids, n, e));
     for (uint32_t row0 = 0; on_rows && row0 < n; row0 += s->f.max_logits) {
@@ -458,7 +459,7 @@ status session_decode(session *s, int32_t id, struct err *e)
 const float *session_logits(const session *s)
 {
     assert(s->logits_here || !s->have_logits);
-    return s->logits + (size_t)s->row * s->m->shape.n_vocab;
+    return s->logits + (size_t)(s->row0 + s->row) * s->m->shape.n_vocab;
 }
 
 session *session_place(session *s, uint32_t k) { return s->place[k]; }

@@ -136,6 +136,15 @@ static status check_range(const session *s, size_t pos, uint32_t n, size_t n_pos
                : OK;
 }
 
+/* The step of one row of each of n places */
+static void record_rows(session *s, uint32_t n)
+{
+    struct forward_run run[SESSION_SEQ_MAX];
+    for (uint32_t i = 0; i < n; i++)
+        run[i] = (struct forward_run){ .of = &s->place[i]->f, .n = 1, .first = i };
+    session_record_rows(s, run, n);
+}
+
 status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e)
 {
     const struct session_report r = { decode, fn, ctx };
@@ -147,7 +156,7 @@ status session_record(session *s, bool decode, size_t pos, uint32_t n, session_c
         return s->draft ? draft_record_feed(s->draft, pos ? pos - 1 : 0, pos ? n : n - 1, &r, e) : OK;
     }
     if (rows)
-        session_record_rows(s->place, n);
+        record_rows(s, n);
     else
         session_record_decode(s);
     return report_step(rows ? s->together.step : s->decode, pos, n, &r, e);

@@ -9,10 +9,10 @@
 /* Calls of the two short lists, at most */
 enum { HEAD_CALLS = 32, CHOOSE_CALLS = 8 };
 #define DRAFT_PART "draft" /* of the model: all calls of the draft head */
-/* In place 0: the step of rows of several places, as decode; for which places it is recorded. */
+/* In place 0: the step of rows of several places, as decode; for which runs it is recorded. */
 struct session_together {
     struct gpu_cmd step[2];
-    struct forward *of[SESSION_SEQ_MAX];
+    struct forward_run run[SESSION_SEQ_MAX];
     uint32_t n; /* 0: not recorded */
 };
 
@@ -43,7 +43,7 @@ struct session {
     uint32_t n_pending;        /* prompt ids that wait for a whole group */
     bool logits_here;          /* and logits holds it too */
     uint32_t n_best;           /* what is wanted of it: all, or so many of the largest */
-    uint32_t row;              /* of f.logits, logits and best: the one of the last position */
+    uint32_t row0, row;        /* of f.logits and logits: where the rows of this place begin; of those, and of best: the one of the last position */
     bool have_logits;          /* that row is there */
     uint32_t n_found[DECODE_ROWS];
     struct candidate best[DECODE_ROWS][SESSION_BEST_MAX];
@@ -104,7 +104,8 @@ void session_record_verify(session *s, uint32_t n);
 status session_open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e);
 /* ERR_USAGE when the context has no room for n more positions, or an id is none. */
 status session_check_room(const session *s, const int32_t *ids, size_t n, struct err *e);
-/* What a list with head, and forward_choose if that is wanted, has left for the host in rows row0 .. row0 + n_row - 1; row0 is that of the last position. */
+/* What a list with head, and forward_choose if that is wanted, has left for the host in rows row0 .. row0 + n_row - 1, which are those of this place; the first
+ * is that of the last position. */
 status session_take(session *s, uint32_t row0, uint32_t n_row, struct err *e);
 
 /* session_draft.c: shows the head what it has not seen of the last step, before another one takes its place; and the rows of a prompt. */
@@ -118,10 +119,12 @@ void session_close_verify(session *s);
 void session_forget_verify(session *s);
 /* What counts of the last verify step goes into the state, so that any step may follow. */
 status session_settle(session *s, struct err *e);
+/* A verify step of n rows was taken: the position is behind the first of them. */
+void session_stand(session *s, const int32_t *ids, uint32_t n);
 
 /* The best of the logits in row 0 of f.logits, which no step has left there. */
 status session_choose(session *s, struct err *e);
-/* Records the step of one row of each of the places. */
-void session_record_rows(session *const *place, uint32_t n);
+/* Records the step of such runs, whose places are those of first. */
+void session_record_rows(session *first, const struct forward_run *run, uint32_t n);
 
 #endif

@@ -96,7 +96,7 @@ void session_size(struct session_sizes *z, const model *m, const struct session_
         z->thread_bytes = SIZE_MAX;
     z->m.blocks.used = size_up(z->m.blocks.used, 64); /* the places' blocks lie one after the other */
     z->calls = (size_t)forward_max_calls(&z->f);
-    z->row_calls = session_seqs(p) > 1 ? forward_rows_max_calls(&z->f, session_seqs(p)) : 0;
+    z->row_calls = session_seqs(p) > 1 ? forward_rows_max_calls(&z->f, session_seqs(p), p->verify) : 0;
     z->logits = on_device(m) ? (size_t)z->f.max_logits * m->shape.n_vocab * sizeof(float) : 0;
 }
 
@@ -133,7 +133,7 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     plan_add(plan, "session: GDN state", times(gdn, n), "%u layers x %u heads x %u x %u, f32%s", s->n_gdn, s->gdn_v_head, s->gdn_dim, s->gdn_dim, places);
     plan_add(plan, "session: windows", times(z.recurrent.used - gdn, n), "short convolutions, n-gram path, index keys of the open block%s", places);
     if (p->verify)
-        plan_add(plan, "session: rows of drafts", z.rows.used, "what %u rows of a step add to the state, until they are known to count", DECODE_ROWS);
+        plan_add(plan, "session: rows of drafts", times(z.rows.used, n), "what %u rows of a step add to the state, until they are known to count%s", DECODE_ROWS, places);
     plan_add(plan, "session: scratch", z.m.scratch.used, "ubatch %u", z.f.max_tok);
     plan_add(plan, "session: step", z.m.shared.used, "ids, rope table, n-gram rows");
     plan_add(plan, "session: layer blocks", times(z.m.blocks.used, n), "addresses and sizes that kernels read%s", places);
@@ -148,7 +148,7 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     if (p->head && draft_exists(m))
         draft_plan(m, p, plan);
     plan_add(plan, "session: call lists",
-             (n * (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS) + 2 * z.row_calls + (p->verify ? session_verify_calls(&z.f) : 0)) * sizeof(struct gpu_call),
+             (n * (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS + (p->verify ? session_verify_calls(&z.f) : 0)) + 2 * z.row_calls) * sizeof(struct gpu_call),
              "prompt and two halves of a step: %zu calls each%s%s", z.calls, p->verify ? ", and the same for 2 to 8 rows" : "", places);
 }
 

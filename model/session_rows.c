@@ -1,61 +1,97 @@
-/* session_rows.c - several timelines that take a step together: see model.h. */
+/* session_rows.c - several timelines that take a step together, each with guesses or without: see model.h. */
 #include "model/ngram.h"
 #include "model/session_impl.h"
 
 #include <assert.h>
 #include <string.h>
 
-void session_record_rows(session *const *place, uint32_t n)
+void session_record_rows(session *first, const struct forward_run *run, uint32_t n)
 {
-    session *first = place[0]->place[0];
     struct session_together *rows = &first->together;
     for (int i = 0; i < 2; i++)
         gpu_cmd_reset(&rows->step[i]);
-    for (uint32_t r = 0; r < n; r++)
-        rows->of[r] = &place[r]->f;
+    memcpy(rows->run, run, n * sizeof *run);
     rows->n = n;
-    forward_rows_record(&rows->step[0], &rows->step[1], &first->f, rows->of, n, first->n_best);
+    forward_rows_record(&rows->step[0], &rows->step[1], &first->f, run, n, first->n_best);
 }
 
-/* On a device the step blocks say which places the rows belong to, and any n of them take the same list. */
-static bool is_recorded(const struct session_together *rows, session *const *place, uint32_t n)
+/* Whether the list that is there will do */
+static bool is_recorded(const session *first, const struct forward_run *run, uint32_t n)
 {
-    bool same = rows->n == n;
-    for (uint32_t r = 0; r < n && same && !on_device(place[0]->m); r++)
-        same = rows->of[r] == &place[r]->f;
+    const struct session_together *rows = &first->together;
+    bool same = rows->n == n, apart = forward_rows_apart(&first->f, run, n);
+    for (uint32_t i = 0; i < n && same; i++) {
+        const struct forward_run *a = &rows->run[i], *b = &run[i];
+        same = a->kept == b->kept && a->first == b->first && a->n == b->n && (apart || a->of == b->of);
+    }
     return same;
+}
+
+/* The run of a place; of one row that counts, which takes nothing back, what was kept goes into the state before. */
+static status begin_run(struct forward_run *run, const struct session_rows *rows, uint32_t first, struct err *e)
+{
+    session *s = rows->s;
+    assert(s->n_pending == 0 && !s->tap && rows->n >= 1 && (s->p.verify || rows->n == 1));
+    TRY(session_check_room(s, rows->ids, rows->n, e));
+    *run = (struct forward_run){ .of = &s->f, .ids = rows->ids, .pos = s->n_past, .past = s->past, .n = rows->n, .first = first, .kept = rows->n > 1 };
+    run->fold = run->kept && s->n_rows ? s->row + 1 : 0;
+    return OK;
+}
+
+/* What the step has left for a place */
+static status end_run(const struct session_rows *rows, const struct forward_run *run, struct err *e)
+{
+    session *s = rows->s;
+    TRY(session_take(s, run->first, run->n, e));
+    if (run->kept) {
+        session_stand(s, rows->ids, rows->n);
+        return OK;
+    }
+    ngram_advance(&s->m->shape, s->past, rows->ids, 1);
+    s->n_past++;
+    return OK;
+}
+
+status session_verify_rows(const struct session_rows *rows, uint32_t n, struct err *e)
+{
+    session *first = rows->s->place[0];
+    struct forward_run run[SESSION_SEQ_MAX];
+    uint32_t n_row = 0;
+    assert(n >= 1 && n <= session_n_seq(first));
+    if (n == 1)
+        return rows->n == 1 ? session_decode(rows->s, *rows->ids, e) : session_verify(rows->s, rows->ids, rows->n, e);
+    for (uint32_t i = 0; i < n; i++) {
+        TRY(begin_run(&run[i], &rows[i], n_row, e));
+        n_row += run[i].n;
+    }
+    assert(n_row <= DECODE_ROWS);
+    for (uint32_t i = 0; i < n; i++)
+        if (!run[i].kept)
+            TRY(session_settle(rows[i].s, e));
+    forward_rows_begin(&first->f, run, n);
+    if (!is_recorded(first, run, n))
+        session_record_rows(first, run, n);
+    TRY(session_start(first, &first->together.step[0], true, e));
+    forward_rows_gather(&first->f, run, n);
+    TRY(session_run(first, &first->together.step[1], true, e));
+    for (uint32_t i = 0; i < n; i++)
+        TRY(end_run(&rows[i], &run[i], e));
+    return OK;
 }
 
 status session_decode_rows(session *const *place, const int32_t *ids, uint32_t n, struct err *e)
 {
-    session *first = place[0]->place[0];
-    struct forward_row row[DECODE_ROWS];
-    assert(n >= 1 && n <= session_n_seq(first));
-    if (n == 1)
-        return session_decode(place[0], ids[0], e);
-    for (uint32_t r = 0; r < n; r++) {
-        session *s = place[r];
-        assert(s->n_pending == 0 && !s->tap);
-        TRY(session_check_room(s, &ids[r], 1, e));
-        row[r] = (struct forward_row){ &s->f, ids[r], s->n_past, s->past };
-    }
-    forward_rows_begin(&first->f, row, n);
-    if (!is_recorded(&first->together, place, n))
-        session_record_rows(place, n);
-    TRY(session_start(first, &first->together.step[0], true, e));
-    forward_rows_gather(&first->f, row, n);
-    TRY(session_run(first, &first->together.step[1], true, e));
-    for (uint32_t r = 0; r < n; r++) {
-        TRY(session_take(place[r], r, 1, e));
-        ngram_advance(&first->m->shape, place[r]->past, &ids[r], 1);
-        place[r]->n_past++;
-    }
-    return OK;
+    struct session_rows rows[SESSION_SEQ_MAX];
+    assert(n <= SESSION_SEQ_MAX);
+    for (uint32_t r = 0; r < n; r++)
+        rows[r] = (struct session_rows){ place[r], &ids[r], 1 };
+    return session_verify_rows(rows, n, e);
 }
 
-status session_copy(session *to, const session *from, struct err *e)
+status session_copy(session *to, session *from, struct err *e)
 {
     assert(to->place[0] == from->place[0] && to != from && from->n_pending == 0);
+    TRY(session_settle(from, e));
     TRY(gpu_copy(to->m->gpu, to->recurrent.addr, from->recurrent.addr, from->recurrent.bytes, e));
     for (uint32_t il = 0; il < to->m->shape.n_layer; il++)
         TRY(gpu_copy(to->m->gpu, to->kv[il].addr, from->kv[il].addr, from->kv[il].bytes, e));
@@ -63,7 +99,8 @@ status session_copy(session *to, const session *from, struct err *e)
     memcpy(to->best, from->best, sizeof to->best);
     memcpy(to->n_found, from->n_found, sizeof to->n_found);
     to->n_past = from->n_past;
-    to->n_pending = 0;
+    to->n_pending = to->n_rows = 0;
+    to->row0 = from->row0;
     to->row = from->row;
     to->have_logits = from->have_logits;
     to->logits_here = from->logits_here;

@@ -15,10 +15,9 @@ struct mark_head {
 /* Logits that came with a state: to where the step after which it was taken left them, and what is wanted of them */
 static status restore_logits(session *s, bool have_logits, struct err *e)
 {
-    s->row = 0;
     s->have_logits = have_logits;
     s->logits_here = true;
-    s->row = 0;
+    s->row0 = s->row = 0;
     s->n_rows = 0;
     s->unfed = false;
     if (s->draft)
@@ -79,7 +78,7 @@ static status each_piece(session *s, size_t n_past, piece_fn fn, void *ctx, stru
     size_t head_bytes = qsa_cap_blocks(n_past) * tile, head_stride = s->f.cap_blocks * tile;
     size_t pooled_bytes = n_past / QSA_BLOCK * sh->idx_dim * sizeof(float);
     TRY(fn(ctx, s->past, 0, sizeof s->past, e));
-    TRY(fn(ctx, s->logits + (size_t)s->row * sh->n_vocab, 0, (size_t)sh->n_vocab * sizeof(float), e));
+    TRY(fn(ctx, s->logits + (size_t)(s->row0 + s->row) * sh->n_vocab, 0, (size_t)sh->n_vocab * sizeof(float), e));
     TRY(fn(ctx, NULL, s->recurrent.addr, s->recurrent.bytes, e));
     for (uint32_t il = 0; il < sh->n_layer; il++) {
         const struct layer_state *st = &s->state[il];

@@ -48,7 +48,7 @@ void session_record_verify(session *s, uint32_t n)
     if (rest->n)
         return;
     forward_embed(first, &s->f, n);
-    forward_slide(first, &s->f);
+    forward_slide(first, &s->f, s->f.fold_at);
     forward_fetch_tables(rest, &s->f, n);
     for (uint32_t il = 0; il < s->m->shape.n_layer; il++)
         forward_layer(il < n_first ? first : rest, &s->f, il, n, GDN_VERIFY);
@@ -79,6 +79,15 @@ static void stand_at(session *s, uint32_t row)
     ngram_advance(&s->m->shape, s->past, s->row_ids, row + 1);
 }
 
+void session_stand(session *s, const int32_t *ids, uint32_t n)
+{
+    memcpy(s->row_past, s->past, sizeof s->past);
+    memcpy(s->row_ids, ids, n * sizeof *ids);
+    s->n_rows = n;
+    s->n_past++;
+    stand_at(s, 0);
+}
+
 status session_verify(session *s, const int32_t *ids, uint32_t n, struct err *e)
 {
     assert(s->p.verify && n >= 1 && n <= DECODE_ROWS && !s->tap);
@@ -94,12 +103,8 @@ status session_verify(session *s, const int32_t *ids, uint32_t n, struct err *e)
     forward_gather(&s->f, s->past);
     TRY(session_run(s, &s->verify[n][1], true, e));
     TRY(session_take(s, 0, n, e));
-    memcpy(s->row_past, s->past, sizeof s->past);
-    memcpy(s->row_ids, ids, n * sizeof *ids);
-    s->n_rows = n;
+    session_stand(s, ids, n);
     s->unfed = s->draft != NULL;
-    s->n_past++;
-    stand_at(s, 0);
     return OK;
 }
 

@@ -1,15 +1,9 @@
 /* speculate.c - rounds, acceptance, and how many ids to guess. */
 #include "model/speculate.h"
 
-#include <string.h>
-#include <time.h>
+#include "model/console.h"
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include <string.h>
 
 /* Guesses count one by one until one fails: the ones behind it were never put to the test */
 static void learn(struct speculator *sp)
@@ -156,9 +150,9 @@ static status ask_head(struct speculator *sp, int32_t id, struct round *r, struc
     uint32_t more = 1; /* the first one alone: it may agree with what was looked up */
     while (more) {
         struct guess g[DRAFT_MAX];
-        double t0 = now();
+        double t0 = console_now();
         TRY(session_guess(sp->s, id, r->n, more, g, e));
-        odds_learn_head(&sp->odds, more, now() - t0);
+        odds_learn_head(&sp->odds, more, console_now() - t0);
         sp->n_asked += more;
         for (uint32_t i = 0; i < more; i++)
             add(sp, r, g[i].id, odds_lead(g[i].lead));
@@ -225,32 +219,52 @@ static status guess(struct speculator *sp, int32_t id, uint32_t most, uint32_t *
     return OK;
 }
 
-status speculate_next(struct speculator *sp, int32_t id, size_t room, struct err *e)
+bool speculate_follow(struct speculator *sp, int32_t id)
+{
+    sp->stats.tokens++;
+    if (sp->draft == DRAFT_OFF)
+        return false;
+    lookup_push(&sp->lookup, &id, 1);
+    if (!session_follow(sp->s, id))
+        return false;
+    sp->n_right++;
+    return true;
+}
+
+uint32_t speculate_most(const struct speculator *sp, size_t room)
+{
+    size_t left = session_n_ctx(sp->s) - MIN(session_n_ctx(sp->s), session_n_past(sp->s) + 1);
+    size_t most = sp->draft == DRAFT_AUTO ? (size_t)DRAFT_MAX : (size_t)sp->draft;
+    return (uint32_t)MIN(most, MIN(room ? room - 1 : 0, left)); /* the last id of an answer needs no row */
+}
+
+void speculate_count(struct speculator *sp, uint32_t n_guess, bool alone)
+{
+    sp->going = alone;
+    sp->n_guess = n_guess;
+    sp->stats.passes++;
+    sp->stats.rounds += n_guess > 0;
+}
+
+status speculate_step(struct speculator *sp, int32_t id, size_t room, struct err *e)
 {
     int32_t rows[SESSION_VERIFY_MAX] = { id };
-    size_t left = session_n_ctx(sp->s) - MIN(session_n_ctx(sp->s), session_n_past(sp->s) + 1);
     uint32_t n;
-    sp->stats.tokens++;
     if (sp->draft == DRAFT_OFF) {
         sp->stats.passes++;
         return session_decode(sp->s, id, e);
     }
-    lookup_push(&sp->lookup, &id, 1);
-    if (session_follow(sp->s, id)) {
-        sp->n_right++;
-        return OK;
-    }
     speculate_end(sp);
-    uint32_t most = sp->draft == DRAFT_AUTO ? (uint32_t)DRAFT_MAX : (uint32_t)sp->draft;
-    most = (uint32_t)MIN((size_t)most, MIN(room ? room - 1 : 0, left)); /* the last id of an answer needs no row */
-    TRY(guess(sp, id, most, &n, e));
+    TRY(guess(sp, id, speculate_most(sp, room), &n, e));
     memcpy(rows + 1, sp->guess, n * sizeof *rows);
-    double t0 = now();
+    double t0 = console_now();
     TRY(session_verify(sp->s, rows, n + 1, e));
-    odds_learn_step(&sp->odds, n + 1, now() - t0);
-    sp->going = true;
-    sp->n_guess = n;
-    sp->stats.passes++;
-    sp->stats.rounds += n > 0;
+    odds_learn_step(&sp->odds, n + 1, console_now() - t0);
+    speculate_count(sp, n, true);
     return OK;
+}
+
+status speculate_next(struct speculator *sp, int32_t id, size_t room, struct err *e)
+{
+    return speculate_follow(sp, id) ? OK : speculate_step(sp, id, room, e);
 }

@@ -32,7 +32,7 @@ struct speculator {
     struct draft_stats stats;
     /* the round that is going on */
     uint32_t n_guess, n_right, n_asked; /* asked: of the head */
-    bool going;                         /* a step was taken */
+    bool going;                         /* a step was taken, by this answer alone */
     int32_t guess[DRAFT_MAX];
     uint8_t kind[DRAFT_MAX];
     struct odds odds;
@@ -47,7 +47,20 @@ void speculate_begin(struct speculator *sp, const int32_t *ids, size_t n);
 /* The sampler chose id: afterwards the session's position is behind it, as after session_decode, whose errors it has. room: how many ids are still wanted
  * after this one, at most. */
 status speculate_next(struct speculator *sp, int32_t id, size_t room, struct err *e);
+/* speculate_next in two halves. The first: if id was guessed, the position moves behind it and that is all; otherwise a step has to follow, of this answer alone
+ * (speculate_step) or of several (speculate_rows). */
+bool speculate_follow(struct speculator *sp, int32_t id);
+status speculate_step(struct speculator *sp, int32_t id, size_t room, struct err *e);
 /* The last round ends here: what of it was not chosen counts as not accepted. */
 void speculate_end(struct speculator *sp);
+/* The first n_guess of sp->guess went into a step. */
+void speculate_count(struct speculator *sp, uint32_t n_guess, bool alone);
+/* How many ids may be guessed behind the next one, by --draft, by what is still wanted and by the context. */
+uint32_t speculate_most(const struct speculator *sp, size_t room);
+
+/* The second half for n answers at places of one session, whose rows take one step, with what each has had chosen and still has room for. Rows that are left carry what
+ * was looked up: with DRAFT_AUTO as many as are worth it, and those that are likeliest to come true, by costs of steps of n answers (o, of this n alone: rows
+ * count from those of a step without guesses); with a number, as many for each, as far as there are rows for all. The errors of session_verify_rows. */
+status speculate_rows(struct speculator *const *sp, const int32_t *ids, const size_t *room, uint32_t n, struct odds *o, struct err *e);
 
 #endif

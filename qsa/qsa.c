@@ -213,20 +213,19 @@ void qsa_record_keys(struct gpu_cmd *c, const struct qsa_layer *l, const struct 
     prep(c, &l->block, s, block, step, n_tok, 0, 0);
 }
 
+/* What the rows from `row` on work in. On a device scores and parts stay where they are: runs come there one after the other. */
 static struct qsa_scratch scratch_of_row(const struct qsa_scratch *s, const struct qsa_dims *d, const struct qsa_block *b, uint32_t row)
 {
-    uint64_t at = row * sizeof(float), n_part = (uint64_t)qsa_parts(b->budget, b->cap_blocks) * d->n_head;
+    uint64_t at = row * sizeof(float);
     struct qsa_scratch of = *s;
     of.qg += at * 2 * d->n_head * d->dim;
     of.k += at * d->n_kv * d->dim;
     of.v += at * d->n_kv * d->dim;
     of.iq += at * d->idx_head * d->idx_dim;
     of.ik += at * d->idx_dim;
-    of.scores += at * b->cap_blocks;
+    of.scores += d->device ? 0 : at * b->cap_blocks;
     of.list += at * (1 + (uint64_t)b->budget);
     of.mixed += at * d->n_head * d->dim;
-    of.part += at * n_part * d->dim;
-    of.part_ml += at * n_part * 2;
     of.count += at * QSA_COUNTS;
     of.cut += at * 2;
     of.span += at * spans_of(b->cap_blocks) * QSA_SPAN_COUNTS;
@@ -250,21 +249,46 @@ static void own_apart(struct gpu_cmd *c, const struct qsa_layer *l, const struct
     c->row = 0;
 }
 
-void qsa_record_rows(struct gpu_cmd *c, const struct qsa_layer *const *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step,
-                     gpu_addr u)
+void qsa_record_apart(struct gpu_cmd *c, const struct qsa_layer *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr apart,
+                      gpu_addr u)
 {
     assert(n <= d->n_seq);
-    products_in(c, l[0], d, u, n);
-    uint32_t first = c->n;
-    if (d->device)
-        own_apart(c, l[0], s, step, n);
-    for (uint32_t r = 0; r < n && !d->device; r++) {
-        struct qsa_scratch of = scratch_of_row(s, d, &l[r]->block, r);
-        c->row = (uint8_t)(1 + r);
-        own(c, l[r], &of, d, step + r * sizeof(struct gpu_step), 1);
+    products_in(c, l, d, u, n);
+    own_apart(c, l, s, apart, n);
+    gpu_matmul(c, &l->out, 1, s->mixed, d->n_head * d->dim, n);
+}
+
+static void keep_index_keys(struct gpu_cmd *c, gpu_addr from, gpu_addr to, const struct qsa_dims *d, uint32_t n)
+{
+    struct copy_args a = { .from = { from }, .to = { to }, .n = { (uint32_t)((n * (uint64_t)d->idx_dim * sizeof(float) + 15) / 16) } };
+    gpu_record(c, &gpu_kernels, K_copy, &a, sizeof a, (uint32_t)size_up(a.n[0], COPY_GRAIN));
+}
+
+/* Rows of different runs meet nowhere, so where each run has scratch of its own they go side by side, if they take the same calls. */
+void qsa_record_runs(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_run *run, uint32_t n_run, const struct qsa_scratch *s,
+                     const struct qsa_dims *d, gpu_addr step, gpu_addr u, uint32_t n_tok)
+{
+    products_in(c, l, d, u, n_tok);
+    for (uint32_t i = 0, any = 0; i < n_run && l->block.budget; i++) {
+        if (!run[i].next)
+            continue;
+        c->row = (uint8_t)(1 + i);
+        keep_index_keys(c, s->ik + run[i].first * (uint64_t)d->idx_dim * sizeof(float), run[i].next, d, run[i].n);
+        if (any++)
+            gpu_record_parallel(c);
+    }
+    uint32_t first = c->n, each = 0;
+    bool alike = !d->device;
+    for (uint32_t i = 0; i < n_run; i++) {
+        struct qsa_scratch of = scratch_of_row(s, d, &run[i].l->block, run[i].first);
+        uint32_t before = c->n;
+        c->row = (uint8_t)(1 + i);
+        own(c, run[i].l, &of, d, step + i * sizeof(struct gpu_step), run[i].n);
+        each = i ? each : c->n - before;
+        alike = alike && c->n - before == each;
     }
     c->row = 0;
-    if (!d->device)
-        gpu_record_side_by_side(c, first, n);
-    gpu_matmul(c, &l[0]->out, 1, s->mixed, d->n_head * d->dim, n);
+    if (alike)
+        gpu_record_side_by_side(c, first, n_run);
+    gpu_matmul(c, &l->out, 1, s->mixed, d->n_head * d->dim, n_tok);
 }

@@ -95,11 +95,19 @@ struct qsa_layer {
  *   u [n_tok, n_embd] f32     y (= layer->out.y) [n_tok, n_embd] f32 */
 void qsa_record(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step, gpu_addr u,
                 uint32_t n_tok);
-/* The same for one row of each of n sequences, row r with the caches of l[r] and the step block number r from step on, which describes a step of that row
- * alone; the products are those of l[0]. On a device one call serves all rows: it has the block of l[0], and finds that of row r by the step block
- * (struct gpu_step). d->n_seq >= n. */
-void qsa_record_rows(struct gpu_cmd *c, const struct qsa_layer *const *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr step,
-                     gpu_addr u);
+/* Rows of a step that follow each other in one sequence, whose caches are those of l. */
+struct qsa_run {
+    const struct qsa_layer *l;
+    gpu_addr next;     /* [n, idx_dim] f32: a place for their index keys, because they may be taken back; 0: they count */
+    uint32_t first, n; /* rows */
+};
+/* The same for the n_tok rows of n_run sequences, in order; the step block number i from step on describes run i alone, and the products are those of l. */
+void qsa_record_runs(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_run *run, uint32_t n_run, const struct qsa_scratch *s,
+                     const struct qsa_dims *d, gpu_addr step, gpu_addr u, uint32_t n_tok);
+/* On a device: the same for one row of each of n sequences, all of which count, in one call, which has the block of l and finds that of row r by the step block
+ * number r of `apart` (struct gpu_step). d->n_seq >= n. */
+void qsa_record_apart(struct gpu_cmd *c, const struct qsa_layer *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr apart,
+                      gpu_addr u);
 
 /* Only what n_tok rows leave in the caches. l is a copy of a layer with k, v and, with an indexer, index k in in[0 .. 2], and with block.n_head =
  * block.idx_head = 0. */

@@ -1,7 +1,7 @@
 /* prop_places.c - several timelines in one step: each place of a session leaves the bits that a session of its own leaves.
  *
  * Random histories on the demo model: prompts that end anywhere around the budget and the groups of 64, places that begin and end while others are in
- * the middle, any subset of places in a step, marks, copies. TEST_SIZE=long runs a little of it on the first Vulkan device too, TEST_BACKEND=vulkan only
+ * the middle, any subset of places in a step, guesses at some of them of which any number counts, marks, copies. TEST_SIZE=long runs a little of it on the first Vulkan device too, TEST_BACKEND=vulkan only
  * that; TEST_SEED=n repeats. */
 #include "model/model.h"
 #include "tests/test.h"
@@ -48,6 +48,43 @@ static void begin(const model *m, session *place, session *alone)
     CHECK(same(place, alone));
 }
 
+/* One step for n places, with guesses while there are rows; as many of them as may be are followed, so that the rest has to leave no trace. */
+static void step_of(const model *m, session *const *place, session *const *alone, uint32_t n, bool verify)
+{
+    struct session_rows rows[SESSION_SEQ_MAX];
+    int32_t ids[SESSION_SEQ_MAX][SESSION_VERIFY_MAX];
+    uint32_t left = verify && below(4) ? SESSION_VERIFY_MAX - n : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t room = (uint32_t)(session_n_ctx(alone[i]) - session_n_past(alone[i])) - 1, more = below(MIN(left, room) + 1);
+        rows[i] = (struct session_rows){ place[i], ids[i], 1 + more };
+        for (uint32_t r = 0; r <= more; r++)
+            ids[i][r] = any_id(m);
+        left -= more;
+    }
+    MUST(session_verify_rows(rows, n, &e));
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t count = 1 + below(rows[i].n);
+        MUST(session_decode(alone[i], ids[i][0], &e));
+        CHECK(same(place[i], alone[i]) && session_ahead(place[i]) == rows[i].n - 1);
+        for (uint32_t r = 1; r < count; r++) {
+            CHECK(!session_follow(place[i], ids[i][r] ^ 1) && session_follow(place[i], ids[i][r]));
+            MUST(session_decode(alone[i], ids[i][r], &e));
+            CHECK(same(place[i], alone[i]));
+        }
+    }
+}
+
+static bool same_marks(session *a, session *b)
+{
+    size_t n = session_mark_bytes(a);
+    void *x = calloc(1, n), *y = calloc(1, n);
+    MUST(session_mark(a, x, &e));
+    MUST(session_mark(b, y, &e));
+    bool equal = memcmp(x, y, n) == 0;
+    free(x), free(y);
+    return equal;
+}
+
 static void round_of(model *m, struct session_params p, uint32_t n_best, int n_step)
 {
     session *first, *alone[SESSION_SEQ_MAX];
@@ -56,16 +93,17 @@ static void round_of(model *m, struct session_params p, uint32_t n_best, int n_s
     MUST(session_open(&first, m, &p, 0, &e));
     session_want(first, n_best);
     CHECK(session_n_seq(first) == MAX(1u, n_seq) && session_place(first, 0) == first);
+    bool verify = p.verify;
     p.n_seq = 1;
+    p.verify = false;
     for (uint32_t k = 0; k < n_seq; k++) {
         MUST(session_open(&alone[k], m, &p, 0, &e));
         session_want(alone[k], n_best);
     }
     void *mark = malloc(session_mark_bytes(first));
     for (int step = 0; step < n_step; step++) {
-        session *place[SESSION_SEQ_MAX];
-        int32_t ids[SESSION_SEQ_MAX];
-        uint32_t of[SESSION_SEQ_MAX], n = 0, k = below(n_seq), j = below(n_seq);
+        session *place[SESSION_SEQ_MAX], *other[SESSION_SEQ_MAX];
+        uint32_t n = 0, k = below(n_seq), j = below(n_seq);
         if (!busy[k] || below(20) == 0) {
             begin(m, session_place(first, k), alone[k]);
             busy[k] = true;
@@ -90,17 +128,20 @@ static void round_of(model *m, struct session_params p, uint32_t n_best, int n_s
         for (k = 0; k < n_seq; k++)
             if (busy[k] && session_n_past(alone[k]) < p.n_ctx && (!few || below(2))) {
                 place[n] = session_place(first, k);
-                ids[n] = any_id(m);
-                of[n++] = k;
+                other[n++] = alone[k];
             }
-        if (!n)
-            continue;
-        MUST(session_decode_rows(place, ids, n, &e));
-        for (uint32_t r = 0; r < n; r++)
-            MUST(session_decode(alone[of[r]], ids[r], &e));
-        for (uint32_t r = 0; r < n; r++)
-            CHECK(same(place[r], alone[of[r]]));
+        if (n)
+            step_of(m, place, other, n, verify);
+        if (n && below(20) == 0) /* after the step, whose other logits are lost by that */
+            CHECK(same_marks(place[n - 1], other[n - 1]));
     }
+    for (uint32_t k = 0; k < n_seq; k++) /* and nothing that later steps could find */
+        for (int i = 0; i < 3 && busy[k] && session_n_past(alone[k]) < p.n_ctx; i++) {
+            int32_t id = any_id(m);
+            MUST(session_decode(session_place(first, k), id, &e));
+            MUST(session_decode(alone[k], id, &e));
+            CHECK(same_marks(session_place(first, k), alone[k]));
+        }
     int32_t bad[] = { 1, (int32_t)V };
     if (n_seq > 1) { /* what cannot be is refused before anything moves */
         begin(m, session_place(first, 0), alone[0]);
@@ -119,12 +160,12 @@ static void round_of(model *m, struct session_params p, uint32_t n_best, int n_s
 static void plans(const model *m)
 {
     struct plan one = { 0 }, eight = { 0 };
-    session_plan(m, &(struct session_params){ .n_ctx = 5000 }, &one);
-    session_plan(m, &(struct session_params){ .n_ctx = 5000, .n_seq = 8 }, &eight);
+    session_plan(m, &(struct session_params){ .n_ctx = 5000, .verify = true }, &one);
+    session_plan(m, &(struct session_params){ .n_ctx = 5000, .n_seq = 8, .verify = true }, &eight);
     CHECK(one.n == eight.n);
     for (size_t i = 0; i < one.n; i++) {
         const char *name = one.line[i].name;
-        bool own = strstr(name, "K/V") || strstr(name, "pooled") || strstr(name, "GDN") || strstr(name, "windows") || strstr(name, "layer blocks");
+        bool own = strstr(name, "K/V") || strstr(name, "pooled") || strstr(name, "GDN") || strstr(name, "windows") || strstr(name, "drafts") || strstr(name, "layer blocks");
         bool shared = strstr(name, "model") || strstr(name, "step") || strstr(name, "threads");
         CHECK(!own || eight.line[i].bytes == 8 * one.line[i].bytes);
         CHECK(!shared || eight.line[i].bytes == one.line[i].bytes);
@@ -139,6 +180,7 @@ static void on_device(void)
     MUST(model_open(&m, MODEL, &(struct model_params){ .n_threads = 2, .backend = BACKEND_VULKAN }, &e));
     V = model_shape(m)->n_vocab;
     round_of(m, (struct session_params){ .n_ctx = 310, .n_seq = 3, .n_ubatch = 64 }, 1, 7);
+    round_of(m, (struct session_params){ .n_ctx = 110, .n_seq = 2, .n_ubatch = 64, .verify = true }, 1, 8);
     round_of(m, (struct session_params){ .n_ctx = 300, .n_seq = 8, .n_ubatch = 64, .precise = true }, 3, 9);
     plans(m);
     model_close(m);
@@ -161,7 +203,8 @@ int main(void)
         struct session_params p;
         uint32_t n_best;
     } round[] = {
-        { { .n_ctx = N_CTX, .n_seq = 8 }, 1 }, { { .n_ctx = N_CTX, .n_seq = 8, .precise = true }, 20 },
+        { { .n_ctx = N_CTX, .n_seq = 3, .verify = true }, 1 }, { { .n_ctx = N_CTX, .n_seq = 2, .verify = true, .precise = true }, 0 },
+        { { .n_ctx = 300, .n_seq = 6, .verify = true, .pooled_max_tokens = 2 }, 30 }, { { .n_ctx = N_CTX, .n_seq = 8 }, 1 }, { { .n_ctx = N_CTX, .n_seq = 8, .precise = true }, 20 },
         { { .n_ctx = N_CTX, .n_seq = 3, .kv = KV_F32, .n_ubatch = 64 }, 0 }, { { .n_ctx = 300, .n_seq = 4, .kv = KV_Q8_0, .no_pooled_cache = true }, 0 }, { { .n_ctx = N_CTX, .n_seq = 1 }, 1 },
     };
     for (size_t i = 0; i < COUNT_OF(round); i++)
@@ -170,6 +213,7 @@ int main(void)
     CHECK(session_open(&s, m, &(struct session_params){ .n_ctx = 64, .n_seq = 9 }, 0, &e) == ERR_USAGE && strstr(e.msg, "9 timelines"));
     CHECK(session_open(&s, m, &(struct session_params){ .n_ctx = 1000000, .n_seq = 8 }, (size_t)64 << 20, &e) == ERR_NOMEM && strstr(e.msg, "8 places") &&
           strstr(e.msg, "would fit"));
+    CHECK(session_open(&s, m, &(struct session_params){ .n_ctx = 64, .n_seq = 2, .verify = true, .head = true }, 0, &e) == ERR_USAGE && strstr(e.msg, "draft head"));
     model_close(m);
     return TEST_END();
 }

@@ -44,6 +44,7 @@ compare() { # name, options: eight at once are what they are one by one
 compare greedy -n $n_token
 cp -r eight greedy
 compare sampled -n $n_token --temp 1 --seed 7
+cp -r eight sampled
 check 'sampled: not greedy' sh -c '! diff -r -x .hayate eight greedy >/dev/null'
 compare 'end tokens ignored, prompts in pieces' -n 12 --ignore-eos -ub 64
 compare precise -n 10 --precise --temp 0.8
@@ -53,6 +54,23 @@ batch -n $n_token -np 3 -t 2 -o two in
 check 'three at once, two threads' same greedy two
 batch -n $n_token -np 2 -o two in
 check 'what is there is left alone' [ "$(grep -c ' decode ' err)$code" = 03 ]
+
+# --- rows that are left carry guesses ---
+for draft in auto 3 7; do
+    rm -rf two
+    batch -n $n_token -np 3 --draft $draft -o two in
+    check "three at once, --draft $draft" same greedy two
+    rm -rf two
+    batch -n $n_token -np 4 --draft $draft --temp 1 --seed 7 -o two in
+    check "four at once, sampled, --draft $draft" same sampled two
+done
+rm -rf one two
+batch -n 60 --ignore-eos --draft off -o one in
+batch -n 60 --ignore-eos --draft 7 -np 2 --jsonl two.jsonl -o two in
+check 'two at once, guesses' same one two
+guesses() { jq -s "map(.draft.$1) | add" two.jsonl; }
+check 'two at once, guesses come true' [ "$(guesses accepted)" -gt 0 ]
+check 'two at once, guesses fail' [ "$(guesses drafted)" -gt "$(guesses accepted)" ]
 
 # --- the cache of the instruction, documents beyond the context ---
 rm -rf two
@@ -97,7 +115,7 @@ check 'after kills: order' sh -c 'jq -r .path killed.jsonl | sort -c'
 
 # --- run: what is printed and said has the order of the inputs ---
 files=(in/0002.txt in/0001.txt in/0007.txt in/0000.txt in/0004.txt in/0011.txt in/0003.txt)
-said() { sed -E 's/(, )?[0-9.]+ tok\/s//g; s/ \([0-9]+ reused\)//' "$1"; }
+said() { sed -E 's/(, )?[0-9.]+ tok\/s//g; s/ \([0-9]+ reused\)//; s/ · draft acceptance [^,]*, [0-9.]+ tok a pass//' "$1"; }
 "$hayate" -t 1 -n 20 --draft off "${files[@]}" >one.out 2>one.err
 serial=$?
 "$hayate" -t 1 -n 20 -np 4 "${files[@]}" >out 2>err
@@ -115,7 +133,7 @@ check 'run: stdout is full' [ $? = 1 ]
 check 'run: stdout is full, said once' [ "$(grep -vc '^hayate: in/' err)" = 1 ]
 
 # --- memory is planned before the start, and refused ---
-batch -n $n_token -np 8 --mem-limit 12M -o refused in
+batch -n $n_token -np 8 --mem-limit 24M -o refused in
 check "memory: exit $code" [ $code = 1 ]
 check 'memory: why' grep -qE '^hayate: a context of [0-9]+ at 8 places \(--parallel\) needs .*, --mem-limit is .*would fit' err
 check 'memory: one is enough' sh -c "\"$hayate\" batch -q -t 1 -n 2 -ub 64 --mem-limit 24M -o few in/0000.txt in/0001.txt 2>err; [ \$? = 4 ]"

@@ -1,0 +1,207 @@
+/* prop_together.c - several answers at once, with guesses: each has the ids, and leaves the state, that it has alone and without guesses.
+ *
+ * Random prompts, seeds, temperatures, penalties, numbers of guesses and of places, and instants at which an answer begins. Logits and windows that answers
+ * share are where one could see what another left, so an answer may end, and the next begin at its place, while the others have rows ahead of them.
+ *
+ *     prop_together        6 rounds; 80 with TEST_SIZE=long, 2 with short */
+#include "model/speculate.h"
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct err e;
+
+enum { PROMPT = 150, ANSWER = 60, CTX = PROMPT + ANSWER };
+static uint32_t rnd(uint32_t n) { return (uint32_t)rand() % n; }
+
+static struct draft_stats sum;
+static uint64_t n_shared; /* guesses in steps of several answers */
+
+struct setting {
+    struct sample_params sample;
+    int draft;
+    uint32_t n_best;
+    bool precise;
+};
+
+struct task {
+    int32_t prompt[PROMPT], out[ANSWER];
+    uint32_t n_prompt, n_answer, n;
+    uint64_t seed;
+    session *s;
+    struct speculator sp;
+    sampler *sample;
+    bool busy;
+};
+
+/* Words of a page, or any ids; said twice, so that there is something to quote */
+static void make_task(const model *m, const struct ids *page, struct task *t)
+{
+    uint32_t from = rnd((uint32_t)page->n - PROMPT), half;
+    t->n_prompt = 1 + rnd(PROMPT);
+    t->n_answer = 1 + rnd(ANSWER);
+    t->n = 0;
+    t->seed = (uint64_t)rand();
+    half = 1 + rnd(t->n_prompt);
+    for (uint32_t i = 0; i < t->n_prompt; i++)
+        t->prompt[i] = i >= half ? t->prompt[i - half] : rnd(9) ? page->v[from + i] : (int32_t)rnd(model_shape(m)->n_vocab);
+}
+
+static void open_sampler(const model *m, const struct setting *set, struct task *t)
+{
+    struct sample_params p = set->sample;
+    p.seed = t->seed;
+    MUST(sampler_open(&t->sample, model_shape(m)->n_vocab, &p, &e));
+    for (uint32_t i = 0; i < t->n_prompt; i++)
+        sampler_accept(t->sample, t->prompt[i]);
+}
+
+static void choose(const struct setting *set, struct task *t)
+{
+    size_t k;
+    const struct candidate *best = session_best(t->s, &k);
+    int32_t id = set->n_best ? sampler_choose_best(t->sample, best, k, NULL, 0) : sampler_choose(t->sample, session_logits(t->s), NULL, 0);
+    sampler_accept(t->sample, id);
+    t->out[t->n++] = id;
+}
+
+/* The same answer alone; `marked`: the state that it left with the others */
+static void compare(model *m, const struct setting *set, const struct task *t, const void *marked)
+{
+    struct session_params p = { .n_ctx = CTX, .precise = set->precise };
+    struct task alone = *t;
+    alone.n = 0;
+    MUST(session_open(&alone.s, m, &p, 0, &e));
+    session_want(alone.s, set->n_best);
+    open_sampler(m, set, &alone);
+    MUST(session_prefill(alone.s, alone.prompt, alone.n_prompt, NULL, NULL, &e));
+    MUST(session_flush(alone.s, NULL, NULL, &e));
+    for (choose(set, &alone); alone.n < alone.n_answer; choose(set, &alone))
+        MUST(session_decode(alone.s, alone.out[alone.n - 1], &e));
+    CHECK(memcmp(alone.out, t->out, t->n * sizeof *t->out) == 0);
+    void *mark = calloc(1, session_mark_bytes(alone.s));
+    MUST(session_mark(alone.s, mark, &e));
+    CHECK(memcmp(mark, marked, session_mark_bytes(alone.s)) == 0);
+    free(mark);
+    sampler_close(alone.sample);
+    session_close(alone.s);
+}
+
+/* Tokens that the last step has left for an answer */
+static void take(model *m, const struct setting *set, struct task *t)
+{
+    do
+        choose(set, t);
+    while (t->n < t->n_answer && speculate_follow(&t->sp, t->out[t->n - 1]));
+    if (t->n < t->n_answer)
+        return;
+    speculate_end(&t->sp);
+    drafts_add(&sum, &t->sp.stats);
+    void *mark = calloc(1, session_mark_bytes(t->s));
+    MUST(session_mark(t->s, mark, &e));
+    compare(m, set, t, mark);
+    free(mark);
+    sampler_close(t->sample);
+    t->busy = false;
+}
+
+static void begin(model *m, const struct ids *page, const struct setting *set, struct task *t)
+{
+    make_task(m, page, t);
+    open_sampler(m, set, t);
+    MUST(session_reset(t->s, &e));
+    MUST(session_prefill(t->s, t->prompt, t->n_prompt, NULL, NULL, &e));
+    MUST(session_flush(t->s, NULL, NULL, &e));
+    speculate_begin(&t->sp, t->prompt, t->n_prompt);
+    t->busy = true;
+    take(m, set, t);
+}
+
+static void step(model *m, const struct setting *set, struct task *task, uint32_t n_place, struct odds *odds)
+{
+    struct task *of[SESSION_SEQ_MAX];
+    struct speculator *sp[SESSION_SEQ_MAX];
+    int32_t ids[SESSION_SEQ_MAX];
+    size_t room[SESSION_SEQ_MAX];
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < n_place; k++)
+        if (task[k].busy) {
+            of[n] = &task[k];
+            sp[n] = &task[k].sp;
+            ids[n] = task[k].out[task[k].n - 1];
+            room[n++] = task[k].n_answer - task[k].n;
+        }
+    if (n == 0)
+        return;
+    MUST(n == 1 ? speculate_step(sp[0], ids[0], room[0], &e) : speculate_rows(sp, ids, room, n, &odds[n], &e));
+    for (uint32_t i = 0; i < n && n > 1; i++)
+        n_shared += sp[i]->n_guess;
+    for (uint32_t i = 0; i < n; i++)
+        take(m, set, of[i]);
+}
+
+static void round_of(model *m, const struct ids *page, uint32_t i)
+{
+    static const float temp[] = { 0, 0.3f, 0.8f, 1.2f };
+    struct setting set = { .sample = SAMPLE_DEFAULTS, .draft = i % 3 == 2 ? DRAFT_AUTO : 1 + (int)rnd(DRAFT_MAX), .precise = rnd(3) == 0 };
+    static struct task task[SESSION_SEQ_MAX];
+    struct odds odds[SESSION_SEQ_MAX + 1] = { 0 };
+    uint32_t n_place = i % 4 == 3 ? SESSION_SEQ_MAX : 2 + rnd(3), n_task = 2 * n_place + 2;
+    session *first;
+    set.sample.temp = temp[i % COUNT_OF(temp)];
+    set.sample.top_k = rnd(4) ? 20 : 0;
+    set.sample.repeat_penalty = rnd(4) ? 1 : 1.1f;
+    memset(task, 0, sizeof task);
+    MUST(session_open(&first, m, &(struct session_params){ .n_ctx = CTX, .n_seq = n_place, .verify = true, .precise = set.precise }, 0, &e));
+    make_task(m, page, &task[0]);
+    open_sampler(m, &set, &task[0]);
+    size_t needs = sampler_needs(task[0].sample, 0);
+    sampler_close(task[0].sample);
+    set.n_best = needs <= SESSION_BEST_MAX ? (uint32_t)needs : 0;
+    session_want(first, set.n_best);
+    for (uint32_t k = 0; k < n_place; k++) {
+        task[k].s = session_place(first, k);
+        MUST(speculate_open(&task[k].sp, task[k].s, set.draft, &e));
+    }
+    for (bool any = true; n_task || any;) {
+        for (uint32_t k = 0; k < n_place && n_task; k++)
+            if (!task[k].busy && rnd(4) == 0) {
+                begin(m, page, &set, &task[k]);
+                n_task--;
+            }
+        step(m, &set, task, n_place, odds);
+        any = false;
+        for (uint32_t k = 0; k < n_place; k++)
+            any |= task[k].busy;
+    }
+    if (test_failed)
+        fprintf(stderr, "round %u: %u places, draft %d, temperature %g\n", i, n_place, set.draft, (double)set.sample.temp);
+    for (uint32_t k = 0; k < n_place; k++)
+        speculate_close(&task[k].sp);
+    session_close(first);
+}
+
+int main(void)
+{
+    static char text[1 << 16];
+    model *m;
+    struct ids page = { 0 };
+    srand((unsigned)test_seed(2041));
+    MUST(model_open(&m, "tests/models/tiny-man.gguf", &(struct model_params){ .n_threads = 2, .backend = BACKEND_CPU }, &e));
+    FILE *f = fopen("tests/data/sample-page.txt", "rb");
+    size_t n = f ? fread(text, 1, sizeof text, f) : 0;
+    if (f)
+        fclose(f);
+    while (page.n <= 2 * PROMPT && n)
+        MUST(tokenize(model_tokenizer(m), text, n, TOKENIZE_TEXT, &page, &e));
+    CHECK(page.n > 2 * PROMPT);
+    for (uint32_t i = 0; i < test_size(2, 6, 80) && page.n > 2 * PROMPT; i++)
+        round_of(m, &page, i);
+    CHECK(sum.accepted > 0 && sum.drafted > sum.accepted && n_shared > 0); /* both outcomes, and rows of several with guesses, were there */
+    printf("%llu ids in %llu passes, %llu of %llu guesses accepted; %llu guessed in steps of several answers\n", (unsigned long long)sum.tokens,
+           (unsigned long long)sum.passes, (unsigned long long)sum.accepted, (unsigned long long)sum.drafted, (unsigned long long)n_shared);
+    ids_free(&page);
+    model_close(m);
+    return TEST_END();
+}
