@@ -77,7 +77,7 @@ static void hc_down(struct row_case *c)
     struct hc_down_args a = { .residual = ADDR(case_f32(c, "residual", BUF_IN, n)), .residual_out = ADDR(out), .y = first ? 0 : ADDR(y),
                               .inject = ADDR(case_f32(c, "inject", BUF_IN, (size_t)T * S)), .gain = ADDR(case_f32(c, "gain", BUF_IN, (size_t)S * D)),
                               .hc = ADDR(m), .part = ADDR(part), .squares = ADDR(squares), .n_stream = S, .n_embd = D, .n_tok = T, .tok_group = rows };
-    uint32_t blocks = (rank + HC_GRAIN - 1) / HC_GRAIN + !last;
+    uint32_t blocks = (rank + hc_block_rows(rows) - 1) / hc_block_rows(rows) + !last;
     case_tolerance(c, out, SUM_ABS(1, 2), 0);  /* |R'| <= 2 */
     case_tolerance(c, squares, 0, SUM_REL(D) + 4 * U);
     case_tolerance(c, part, SUM_ABS(D + 3, 2 * fmax(DEVICE_TERM(size[0]), DEVICE_TERM(size[1]))), 0);
