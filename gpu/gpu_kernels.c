@@ -33,27 +33,30 @@ static bool on_matrix(const struct gpu_cmd *c, const struct gpu_mat *w, uint32_t
     return c->matrix && n_tok > 8 && !fine && w->n_in % GEMM_DEPTH == 0 && gpu_has(c->gpu, &gpu_kernels, K_gemm_NONE);
 }
 
-/* A block takes as many output rows as leave work for MATVEC_BLOCKS groups, so that x is fetched and the job looked up once for many of them; but only
- * where x fits into shared memory, else every sixteen rows would fetch it again. */
-enum { MATVEC_BLOCKS = 256, MATVEC_GRAIN_MAX = 128, MATVEC_X = 3072 };
+/* A block takes as few output rows as keep the blocks of a call down to MATVEC_BLOCKS, which live on a large device at once: the first blocks of a second wave
+ * would take as long as all before. So x is fetched and the job looked up once for many rows; but only where x fits into shared memory, else every
+ * sixteen rows would fetch it again. */
+enum { MATVEC_BLOCKS = 264, MATVEC_GRAIN_MAX = 128, MATVEC_X = 3072 };
+
+/* Blocks of jobs 0 .. i to end[i], behind the last job its own number again; returns their number */
+static uint32_t blocks_of_grain(const struct matmul_job *jobs, uint32_t n_job, uint32_t grain, uint32_t *end)
+{
+    uint32_t blocks = 0;
+    for (uint32_t i = 0; i < MATVEC_JOBS; i++)
+        end[i] = blocks += i < n_job ? (jobs[i].w.n_out + grain - 1) / grain : 0;
+    return blocks;
+}
 
 uint32_t gpu_matvec_blocks(struct matmul_args *a, const struct matmul_job *jobs, uint32_t grain)
 {
-    uint32_t n_out = 0, blocks = 0, groups;
     assert(a->n_job > 0 && a->n_job <= MATVEC_JOBS);
     a->tok_group = a->tok_group ? a->tok_group : gpu_rows_of(a->n_tok);
-    groups = (a->n_tok + a->tok_group - 1) / a->tok_group;
-    for (uint32_t i = 0; i < a->n_job; i++)
-        n_out += jobs[i].w.n_out;
-    if (!grain)
-        grain = jobs->w.n_in * a->tok_group > MATVEC_X ? MATVEC_GRAIN : n_out / MATVEC_GRAIN * groups / MATVEC_BLOCKS * MATVEC_GRAIN;
-    a->grain = MIN(MAX(grain, (uint32_t)MATVEC_GRAIN), (uint32_t)MATVEC_GRAIN_MAX);
-    for (uint32_t i = 0; i < MATVEC_JOBS; i++) {
-        if (i < a->n_job)
-            blocks += (jobs[i].w.n_out + a->grain - 1) / a->grain;
-        a->end[i] = blocks;
-    }
-    return blocks * groups;
+    uint32_t groups = (a->n_tok + a->tok_group - 1) / a->tok_group, blocks;
+    bool grows = !grain && jobs->w.n_in * a->tok_group <= MATVEC_X;
+    a->grain = grain ? grain : MATVEC_GRAIN;
+    while ((blocks = blocks_of_grain(jobs, a->n_job, a->grain, a->end) * groups) > MATVEC_BLOCKS && grows && a->grain < MATVEC_GRAIN_MAX)
+        a->grain += MATVEC_GRAIN;
+    return blocks;
 }
 
 /* Jobs that one build understands go together: any number of common types and one other. */

@@ -24,7 +24,7 @@ static bool fused(const struct forward *f, enum gdn_phase phase) { return f->dev
 static void mix_fused(struct gpu_cmd *c, struct forward *f, const struct hc_layer *h, uint32_t n_tok)
 {
     uint32_t S = f->shape->n_stream, D = f->shape->n_embd, rows = gpu_rows_of(n_tok), groups = (n_tok + rows - 1) / rows;
-    uint32_t blocks = (h->mats.down.n_out + HC_GRAIN - 1) / HC_GRAIN + (h->mats.inject.n_out > 0), spans = (D + HC_UP_SPAN - 1) / HC_UP_SPAN;
+    uint32_t grain = hc_block_rows(rows), blocks = (h->mats.down.n_out + grain - 1) / grain + (h->mats.inject.n_out > 0), spans = (D + HC_UP_SPAN - 1) / HC_UP_SPAN;
     gpu_addr next = f->residuals[f->residual == f->residuals[0]];
     CALL(c, model_kernels, gpu_rows_build(K_hc_down_r1, 2, n_tok), groups * S * blocks * HC_GRAIN, struct hc_down_args, .residual = f->residual,
          .residual_out = next, .y = f->pending ? f->y : 0, .inject = f->inject, .gain = h->norm, .hc = gpu_block(c, &h->mats), .part = f->part,
@@ -93,7 +93,7 @@ static void ple(struct gpu_cmd *c, struct forward *f, uint32_t n_tok, enum gdn_p
 /* Spans that a group takes, so that about MOE_GROUPS groups share out n of them */
 static uint32_t spans_of_group(uint32_t n)
 {
-    enum { MOE_GROUPS = 1024, MOE_SPANS_MAX = 8 };
+    enum { MOE_GROUPS = 2048, MOE_SPANS_MAX = 8 };
     return MIN(MAX(n / MOE_GROUPS, 1u), (uint32_t)MOE_SPANS_MAX);
 }
 

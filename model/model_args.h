@@ -36,9 +36,10 @@ struct hc_combine_args {
  * hc_down: R' = R + inject * y, the sum of squares of every stream, and of stream s its share of the products with Wd and Wi,
  *     part[t][s][r] = sum over i of W[r][s * n_embd + i] * gain[s][i] * R'[t][s][i]
  * without the factor 1/rms(R'[t][s]), which its reader applies. y = 0: R' = R, and nothing is stored in residual_out.
- * Blocks: groups of tok_group rows x streams x blocks of HC_GRAIN rows of Wd, and one more block for Wi where there is one.
- * Items = blocks * HC_GRAIN. */
+ * Blocks: groups of tok_group rows x streams x blocks of hc_block_rows(tok_group) rows of Wd, and one more block for Wi where there is
+ * one. Items = blocks * HC_GRAIN. tok_group is ROWS of the build. */
 #define HC_GRAIN 16
+#define hc_block_rows(tok_group) (HC_GRAIN / ((tok_group) == 1u ? 2u : 1u))
 struct hc_down_args {
     gpu_addr residual;     /* [n_tok, n_stream, n_embd] f32 */
     gpu_addr residual_out; /* as residual, another place */

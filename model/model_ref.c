@@ -63,7 +63,8 @@ void hc_down_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_
 {
     const struct hc_down_args *a = args;
     const struct hc_mats *m = AT(const struct hc_mats, a->hc);
-    uint32_t S = a->n_stream, D = a->n_embd, rank = m->down.n_out, down_blocks = (rank + HC_GRAIN - 1) / HC_GRAIN, blocks = down_blocks + (m->inject.n_out > 0);
+    uint32_t S = a->n_stream, D = a->n_embd, rank = m->down.n_out, grain = hc_block_rows(a->tok_group);
+    uint32_t down_blocks = (rank + grain - 1) / grain, blocks = down_blocks + (m->inject.n_out > 0);
     float *x = scratch->f, *tmp = x + D;
     for (uint32_t g = first / HC_GRAIN; g < (first + n_items) / HC_GRAIN; g++) {
         uint32_t block = g % blocks, s = g / blocks % S, t0 = g / blocks / S * a->tok_group;
@@ -81,7 +82,7 @@ void hc_down_ref(const void *args, uint32_t first, uint32_t n_items, struct cpu_
             }
             if (block == 0)
                 AT(float, a->squares)[at] = (float)ss;
-            for (uint32_t r = block * HC_GRAIN; block < down_blocks && r < MIN((block + 1) * HC_GRAIN, rank); r++)
+            for (uint32_t r = block * grain; block < down_blocks && r < MIN((block + 1) * grain, rank); r++)
                 part[r] = (float)device_dot(&m->down, r, s * D, x, D, tmp);
             for (uint32_t r = 0; block == down_blocks && r < m->inject.n_out; r++)
                 part[rank + r] = (float)device_dot(&m->inject, r, s * D, x, D, tmp);

@@ -65,6 +65,12 @@ static struct hc_mats *hc_mats(struct row_case *c, uint32_t S, uint32_t *D, uint
     return m;
 }
 
+static uint32_t hc_down_items(const struct hc_down_args *a, const struct hc_mats *m)
+{
+    uint32_t grain = hc_block_rows(a->tok_group), blocks = (m->down.n_out + grain - 1) / grain + (m->inject.n_out > 0);
+    return (a->n_tok + a->tok_group - 1) / a->tok_group * a->n_stream * blocks * HC_GRAIN;
+}
+
 static void hc_down(struct row_case *c)
 {
     uint32_t rows = case_define(c, "ROWS", 1), T = case_size(c, 0, rows, 1, 2 * rows + 1), S = 1 + case_rnd(c, 4), D = 16 + case_some(c, 700), rank = 16 + case_some(c, 100);
@@ -77,21 +83,19 @@ static void hc_down(struct row_case *c)
     struct hc_down_args a = { .residual = ADDR(case_f32(c, "residual", BUF_IN, n)), .residual_out = ADDR(out), .y = first ? 0 : ADDR(y),
                               .inject = ADDR(case_f32(c, "inject", BUF_IN, (size_t)T * S)), .gain = ADDR(case_f32(c, "gain", BUF_IN, (size_t)S * D)),
                               .hc = ADDR(m), .part = ADDR(part), .squares = ADDR(squares), .n_stream = S, .n_embd = D, .n_tok = T, .tok_group = rows };
-    uint32_t blocks = (rank + HC_GRAIN - 1) / HC_GRAIN + !last;
     case_tolerance(c, out, SUM_ABS(1, 2), 0);  /* |R'| <= 2 */
     case_tolerance(c, squares, 0, SUM_REL(D) + 4 * U);
     case_tolerance(c, part, SUM_ABS(D + 3, 2 * fmax(DEVICE_TERM(size[0]), DEVICE_TERM(size[1]))), 0);
     case_shape(c, "n_tok %u, n_stream %u, n_embd %u, rank %u%s%s", T, S, D, rank, first ? ", first" : "", last ? ", last" : "");
     c->n_rows = T;
-    case_call(c, &a, sizeof a, (T + rows - 1) / rows * S * blocks * HC_GRAIN);
+    case_call(c, &a, sizeof a, hc_down_items(&a, m));
 }
 
 static void hc_down_alone(struct row_case *c, uint32_t t)
 {
     struct hc_down_args *a = (void *)c->args;
-    gpu_addr row = t ? 4 * (gpu_addr)a->n_embd : 0, S = a->n_stream, rank = AT(const struct hc_mats, a->hc)->down.n_out;
-    if (t == 0)
-        c->n_items /= (a->n_tok + a->tok_group - 1) / a->tok_group;
+    const struct hc_mats *m = AT(const struct hc_mats, a->hc);
+    gpu_addr row = t ? 4 * (gpu_addr)a->n_embd : 0, S = a->n_stream, rank = m->down.n_out;
     a->residual += S * row;
     a->residual_out += S * row;
     a->y += a->y ? row : 0;
@@ -99,6 +103,7 @@ static void hc_down_alone(struct row_case *c, uint32_t t)
     a->part += t ? 4 * S * (rank + S) : 0;
     a->squares += t ? 4 * S : 0;
     a->n_tok = a->tok_group = 1;
+    c->n_items = hc_down_items(a, m);
 }
 
 static void hc_up(struct row_case *c)

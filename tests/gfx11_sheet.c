@@ -51,7 +51,7 @@ static void hc_down(struct row_case *c)
     case_tolerance(c, squares, 0, SUM_REL(EMBD) + 4 * U);
     case_tolerance(c, part, SUM_ABS(EMBD + 3, 2 * fmax(DEVICE_TERM(size[0]), DEVICE_TERM(size[1]))), 0);
     case_weights = (uint64_t)N * RANK; /* those of Wi go through a loop of their own */
-    case_call(c, &a, sizeof a, STREAMS * (RANK / HC_GRAIN + 1) * HC_GRAIN);
+    case_call(c, &a, sizeof a, STREAMS * (RANK / hc_block_rows(1u) + 1) * HC_GRAIN);
 }
 
 static struct moe_block *experts(struct row_case *c)

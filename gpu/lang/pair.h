@@ -5,7 +5,7 @@
 
 /* sum0[t], sum1[t] += a lane's share of the products of the n rows with columns `offset`, offset + 1, ... of two rows of n_in weights; x has n_x columns.
  * All items of the group come here; those of a subgroup without rows (live false) only help to stage. x_there: all of x lies there since the call before,
- * for which it has to fit. Types, has_min (HAS_MIN of one of them) and depth are constants where it matters. */
+ * for which it has to fit. Types, has_min (HAS_MIN of one of them) and depth are constants where it matters; PER 1: there is no second row. */
 FN void staged_pair(u32 type0, u32 type1, bool has_min, u32 depth, bool live, bool x_there, u64 row0, u64 row1, u64 book, u32 n_in, u32 offset, u32 n_x,
                     IN_ARRAY(u64, from, STAGE_WORDS), u32 n, OUT_ARRAY(f32, sum0, ROWS), OUT_ARRAY(f32, sum1, ROWS), OUT_ARRAY(f32, seen, ROWS))
 {
@@ -19,7 +19,8 @@ FN void staged_pair(u32 type0, u32 type1, bool has_min, u32 depth, bool live, bo
             UNROLL for (u32 i = 0u; i < DEPTH && i < depth; i++) { /* before anything waits; past the end the last chunk again */
                 u32 c = umin_(c0 + i * SG_SIZE + SG_LANE, end - 1u);
                 fetch_chunk(type0, row0, n_in, w + c, raw0[i]);
-                fetch_chunk(type1, row1, n_in, w + c, raw1[i]);
+                if (PER > 1u)
+                    fetch_chunk(type1, row1, n_in, w + c, raw1[i]);
             }
         }
         if (fresh && !x_there) {
@@ -35,13 +36,15 @@ FN void staged_pair(u32 type0, u32 type1, bool has_min, u32 depth, bool live, bo
                 break;
             f32 q0[16], q1[16], sm0[2], sm1[2];
             decode_chunk(type0, raw0[i], w + c, book, q0, sm0);
-            decode_chunk(type1, raw1[i], w + c, book, q1, sm1);
+            if (PER > 1u)
+                decode_chunk(type1, raw1[i], w + c, book, q1, sm1);
             UNROLL for (u32 t = 0u; t < ROWS; t++) {
                 f32 v[16];
                 load_staged(umin_(t, n - 1u), c - tile, v);
                 f32 total = chunk_sum(has_min, v);
                 sum0[t] = chunk_dot(has_min, q0, sm0, 1.0f, v, total, sum0[t]);
-                sum1[t] = chunk_dot(has_min, q1, sm1, 1.0f, v, total, sum1[t]);
+                if (PER > 1u)
+                    sum1[t] = chunk_dot(has_min, q1, sm1, 1.0f, v, total, sum1[t]);
             }
         }
     }

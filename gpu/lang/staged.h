@@ -11,8 +11,14 @@
 
 #define STAGE_COLUMNS (ROWS == 1 ? 3072u : ROWS == 2 ? 1536u : ROWS == 4 ? 1024u : 512u)
 /* Chunks of a weight row in flight before the first is used */
+#ifndef DEPTH
 #define DEPTH (ROWS <= 2 ? 3u : ROWS == 4 ? 2u : 1u)
+#endif
 #define DEPTH_FLOAT (ROWS == 1 ? 3u : 1u) /* the same for rows of floats, whose chunks are twice as large and more */
+
+#ifndef PER
+#define PER 2u /* weight rows that a subgroup takes at a time, sharing what they read of x: two, or one */
+#endif
 
 #define STAGE_QUADS (STAGE_COLUMNS / 4u)                 /* of a row */
 #define STAGE_LOADS (ROWS * STAGE_QUADS / WORKGROUP)     /* of an item */
