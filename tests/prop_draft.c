@@ -6,6 +6,7 @@
  *
  * On a device prompts have up to 64 tokens and answers 24 with TEST_SIZE=long, else 12 and 6: a step of lavapipe takes a quarter of a second. */
 #include "model/speculate.h"
+#include "tests/session_case.h"
 #include "tests/test.h"
 #include "tests/vulkan_device.h"
 
@@ -127,17 +128,10 @@ static void runs(bool vulkan, uint32_t n_run)
     model *m;
     struct ids page = { 0 };
     struct limits most = { PROMPT, ANSWER };
-    static char text[1 << 16];
     if (vulkan)
         most = (struct limits){ test_size(12, 12, 64), test_size(6, 6, 24) };
     MUST(model_open(&m, "tests/models/tiny-man.gguf", &(struct model_params){ .backend = vulkan ? BACKEND_VULKAN : BACKEND_CPU, .device = test_device(), .head = true }, &e));
-    FILE *f = fopen("tests/data/sample-page.txt", "rb");
-    size_t n = f ? fread(text, 1, sizeof text, f) : 0;
-    if (f)
-        fclose(f);
-    while (page.n <= 2 * PROMPT && n)
-        MUST(tokenize(model_tokenizer(m), text, n, TOKENIZE_TEXT, &page, &e));
-    CHECK(page.n > 2 * PROMPT);
+    sample_page(m, &page, 2 * PROMPT);
     memset(&sum, 0, sizeof sum);
     for (uint32_t i = 0; i < n_run && page.n > 2 * PROMPT; i++)
         run(m, &page, most, i);

@@ -4,6 +4,7 @@
  * the middle, any subset of places in a step, guesses at some of them of which any number counts, marks, copies. TEST_SIZE=long runs a little of it on the first Vulkan device too, TEST_BACKEND=vulkan only
  * that; TEST_SEED=n repeats. */
 #include "model/model.h"
+#include "tests/session_case.h"
 #include "tests/test.h"
 
 #define MODEL "tests/models/tiny-man.gguf"
@@ -72,17 +73,6 @@ static void step_of(const model *m, session *const *place, session *const *alone
             CHECK(same(place[i], alone[i]));
         }
     }
-}
-
-static bool same_marks(session *a, session *b)
-{
-    size_t n = session_mark_bytes(a);
-    void *x = calloc(1, n), *y = calloc(1, n);
-    MUST(session_mark(a, x, &e));
-    MUST(session_mark(b, y, &e));
-    bool equal = memcmp(x, y, n) == 0;
-    free(x), free(y);
-    return equal;
 }
 
 static void round_of(model *m, struct session_params p, uint32_t n_best, int n_step)

@@ -5,6 +5,7 @@
  *
  *     prop_together        6 rounds; 80 with TEST_SIZE=long, 2 with short */
 #include "model/speculate.h"
+#include "tests/session_case.h"
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -184,18 +185,11 @@ static void round_of(model *m, const struct ids *page, uint32_t i)
 
 int main(void)
 {
-    static char text[1 << 16];
     model *m;
     struct ids page = { 0 };
     srand((unsigned)test_seed(2041));
     MUST(model_open(&m, "tests/models/tiny-man.gguf", &(struct model_params){ .n_threads = 2, .backend = BACKEND_CPU }, &e));
-    FILE *f = fopen("tests/data/sample-page.txt", "rb");
-    size_t n = f ? fread(text, 1, sizeof text, f) : 0;
-    if (f)
-        fclose(f);
-    while (page.n <= 2 * PROMPT && n)
-        MUST(tokenize(model_tokenizer(m), text, n, TOKENIZE_TEXT, &page, &e));
-    CHECK(page.n > 2 * PROMPT);
+    sample_page(m, &page, 2 * PROMPT);
     for (uint32_t i = 0; i < test_size(2, 6, 80) && page.n > 2 * PROMPT; i++)
         round_of(m, &page, i);
     CHECK(sum.accepted > 0 && sum.drafted > sum.accepted && n_shared > 0); /* both outcomes, and rows of several with guesses, were there */

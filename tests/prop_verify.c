@@ -9,6 +9,7 @@
  *     prop_verify            on the cpu; with TEST_SIZE=long also 3 short timelines on the first Vulkan device
  *     prop_verify vulkan N   N short timelines there */
 #include "model/model.h"
+#include "tests/session_case.h"
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -43,17 +44,6 @@ static status get(void *ctx, void *p, size_t n, struct err *er)
     return OK;
 }
 static struct bytes one, two;
-
-static bool same_marks(session *a, session *b)
-{
-    size_t n = session_mark_bytes(a);
-    void *x = calloc(1, n), *y = calloc(1, n);
-    MUST(session_mark(a, x, &e));
-    MUST(session_mark(b, y, &e));
-    bool same = memcmp(x, y, n) == 0;
-    free(x), free(y);
-    return same;
-}
 
 /* In an open block cells behind the position hold what was taken back, which nothing reads; so at the end of a block */
 static bool same_states(session *a, session *b)

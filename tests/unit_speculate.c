@@ -1,6 +1,7 @@
 /* unit_speculate.c - where guesses come from and how many are tried: look-ups behind ids that are only supposed, odds that survive a delay, and how many
  * tokens a pass brings in a text that repeats itself. */
 #include "model/speculate.h"
+#include "tests/session_case.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -117,7 +118,6 @@ static double a_pass(const struct draft_stats *t) { return (double)t->tokens / (
 
 int main(void)
 {
-    static char text[1 << 16];
     static int32_t ids[BEFORE + AFTER];
     model *m;
     struct ids page = { 0 };
@@ -126,12 +126,7 @@ int main(void)
     delay();
     pace();
     MUST(model_open(&m, "tests/models/tiny-man.gguf", &(struct model_params){ .backend = BACKEND_CPU }, &e));
-    FILE *f = fopen("tests/data/sample-page.txt", "rb");
-    size_t n = f ? fread(text, 1, sizeof text, f) : 0;
-    if (f)
-        fclose(f);
-    MUST(tokenize(model_tokenizer(m), text, n, TOKENIZE_TEXT, &page, &e));
-    CHECK(page.n >= BEFORE + AFTER);
+    sample_page(m, &page, BEFORE + AFTER - 1);
     for (size_t i = 0; i < BEFORE + AFTER; i++)
         ids[i] = page.v[i % PERIOD];
     struct draft_stats repeated = forced(m, ids, 7), three = forced(m, ids, 3), chosen = forced(m, ids, DRAFT_AUTO), prose = forced(m, page.v, 3);
