@@ -168,7 +168,8 @@ static void score(struct row_case *c)
     b->pooled = ADDR(pooled);
     size_t n_iq = (size_t)l.n_tok * b->idx_head * b->idx_dim;
     float *iq = case_f32(c, "iq", BUF_IN, n_iq);
-    struct qsa_score_args a = { .block = ADDR(b), .step = ADDR(l.step), .iq = ADDR(iq), .scores = ADDR(scores), .apart = apart_of(&l), .row0 = row0, .n_row = n_row };
+    struct qsa_score_args a = { .block = ADDR(b), .step = ADDR(l.step), .iq = ADDR(iq), .scores = ADDR(scores), .apart = apart_of(&l), .row0 = row0, .n_row = n_row,
+                                .span = QSA_SCORE_GROUP * (few ? 1 + case_rnd(c, 3) : 1) };
     if (few) { /* digits are the same where the scores are exact; else any, as a rounding may change one */
         bool exact = c->round % 2;
         a.count = ADDR(case_u32(c, "count", exact ? BUF_INOUT : BUF_WORK, (size_t)QSA_FEW * QSA_COUNTS));
@@ -180,7 +181,7 @@ static void score(struct row_case *c)
     }
     case_tolerance(c, scores, b->idx_head * SUM_ABS(b->idx_dim, 1), SUM_REL(b->idx_head));
     spread(&l);
-    case_call(c, &a, sizeof a, l.apart ? n_row * qsa_score_items(b->cap_blocks, 1) : qsa_score_items(b->cap_blocks, n_row));
+    case_call(c, &a, sizeof a, few ? (l.apart ? n_row : 1) * ((b->cap_blocks + a.span - 1) / a.span) : qsa_score_items(b->cap_blocks, n_row));
 }
 
 /* Scores with few or many different values, all equal, or mostly 0 */

@@ -95,8 +95,11 @@ static void choose_by_spans(struct gpu_cmd *c, const struct qsa_block *b, const 
 {
     struct qsa_span_args a = { .block = block, .step = step, .scores = s->scores, .list = s->list, .count = s->count, .cut = s->cut, .span = s->span,
                                .apart = apart, .n_row = n_tok, .n_span = spans_of(b->cap_blocks) };
-    CALL(c, qsa_kernels, K_qsa_score_few, qsa_score_items(b->cap_blocks, 1) * (apart ? n_tok : 1), struct qsa_score_args, .block = block, .step = step,
-         .iq = s->iq, .scores = s->scores, .count = s->count, .apart = apart, .n_row = n_tok);
+    /* At most about as many groups as live at once on a large device: a group hides the way to its next blocks behind the blocks before */
+    enum { GROUPS = 264 };
+    uint32_t spans = (b->cap_blocks + QSA_SCORE_GROUP - 1) / QSA_SCORE_GROUP, span = QSA_SCORE_GROUP * ((spans + GROUPS - 1) / GROUPS);
+    CALL(c, qsa_kernels, K_qsa_score_few, (b->cap_blocks + span - 1) / span * (apart ? n_tok : 1), struct qsa_score_args, .block = block, .step = step,
+         .iq = s->iq, .scores = s->scores, .count = s->count, .apart = apart, .n_row = n_tok, .span = span);
     gpu_record(c, &qsa_kernels, K_qsa_count, &a, sizeof a, n_tok * a.n_span);
     gpu_record(c, &qsa_kernels, K_qsa_take, &a, sizeof a, n_tok * a.n_span);
 }
@@ -106,7 +109,7 @@ static void choose(struct gpu_cmd *c, const struct qsa_block *b, const struct qs
     for (uint32_t row0 = 0; row0 < n_tok; row0 += QSA_STRIP) {
         uint32_t n_row = MIN((uint32_t)QSA_STRIP, n_tok - row0);
         CALL(c, qsa_kernels, K_qsa_score, qsa_score_items(b->cap_blocks, n_row), struct qsa_score_args, .block = block,
-             .step = step, .iq = s->iq, .scores = s->scores, .row0 = row0, .n_row = n_row);
+             .step = step, .iq = s->iq, .scores = s->scores, .row0 = row0, .n_row = n_row, .span = QSA_SCORE_GROUP);
         CALL(c, qsa_kernels, K_qsa_select, n_row, struct qsa_select_args, .block = block, .step = step, .scores = s->scores, .list = s->list,
              .row0 = row0, .n_row = n_row);
     }

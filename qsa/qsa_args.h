@@ -48,7 +48,7 @@ struct qsa_prep_args {
 
 /* scores[r][b] of rows row0 .. row0 + n_row - 1 against the complete blocks they see; nothing where all are chosen anyway.
  * An item is QSA_SCORE_ROWS rows by QSA_SCORE_GROUP blocks: ceil(n_row / QSA_SCORE_ROWS) * ceil(cap_blocks / QSA_SCORE_GROUP) items, the
- * rows outermost. qsa_score_few does the same for at most QSA_FEW rows. */
+ * rows outermost. qsa_score_few does the same for at most QSA_FEW rows, an item of which has `span` blocks. */
 #define QSA_SCORE_ROWS 32
 #define QSA_SCORE_GROUP 128
 #define QSA_STRIP 128
@@ -58,8 +58,9 @@ struct qsa_score_args {
     gpu_addr iq;     /* [n_tok, idx_head, idx_dim] f32 */
     gpu_addr scores; /* [QSA_STRIP, cap_blocks] f32 */
     gpu_addr count;  /* qsa_score_few: the first digits are added here; see struct qsa_span_args */
-    gpu_addr apart;  /* qsa_score_few: see struct gpu_step; then an item is one row by QSA_SCORE_GROUP blocks, the rows outermost */
+    gpu_addr apart;  /* qsa_score_few: see struct gpu_step; then an item is one row by `span` blocks, the rows outermost */
     uint32_t row0, n_row;
+    uint32_t span;   /* blocks of an item: QSA_SCORE_GROUP, or for qsa_score_few a multiple of it */
 };
 
 /* The chosen blocks of rows row0 ...: list[r] = { n, id, id, ... } ascending, or QSA_ALL alone. Items: n_row. */

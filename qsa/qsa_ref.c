@@ -223,16 +223,16 @@ void qsa_score_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
 {
     const struct qsa_score_args *a = args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    uint32_t groups = (b->cap_blocks + QSA_SCORE_GROUP - 1) / QSA_SCORE_GROUP;
+    uint32_t groups = (b->cap_blocks + a->span - 1) / a->span;
     (void)scratch;
     for (uint32_t item = first; item < first + n; item++) {
-        uint32_t rows = a->apart ? 1 : QSA_SCORE_ROWS, r0 = item / groups * rows, from = item % groups * QSA_SCORE_GROUP;
+        uint32_t rows = a->apart ? 1 : QSA_SCORE_ROWS, r0 = item / groups * rows, from = item % groups * a->span;
         for (uint32_t r = r0; r < MIN(r0 + rows, a->n_row); r++) {
             uint32_t nb = (gpu_position(a->step, a->apart, a->row0 + r) + 1) / QSA_BLOCK;
             gpu_addr pooled = AT(const struct qsa_block, gpu_own_block(a->block, a->apart, a->row0 + r))->pooled;
             const float *iq = AT(const float, a->iq) + (size_t)(a->row0 + r) * b->idx_head * b->idx_dim;
             float *score = AT(float, a->scores) + (size_t)r * b->cap_blocks;
-            for (uint32_t blk = from; nb > b->budget && blk < MIN(from + QSA_SCORE_GROUP, nb); blk++) {
+            for (uint32_t blk = from; nb > b->budget && blk < MIN(from + a->span, nb); blk++) {
                 score[blk] = block_score(b, iq, AT(const float, pooled) + (size_t)blk * b->idx_dim);
                 if (a->count)
                     add_one(&AT(uint32_t, a->count)[(size_t)r * QSA_COUNTS + (key_of(score[blk]) >> QSA_FIRST_SHIFT)]);
