@@ -118,6 +118,19 @@ void case_quantise(struct row_case *c);
 void case_matmul_int(struct row_case *c);
 void case_moe_gate_up_int(struct row_case *c);
 void case_moe_down_int(struct row_case *c);
+/* Builders of row_cases_moe.c, for the table of row_cases_model.c */
+void case_moe_route(struct row_case *c);
+void case_moe_in(struct row_case *c);
+void case_moe_group(struct row_case *c);
+void case_moe_gate_up(struct row_case *c);
+void case_moe_down(struct row_case *c);
+void case_moe_up(struct row_case *c);
+void case_moe_mix(struct row_case *c);
+void case_moe_count(struct row_case *c);
+void case_moe_scatter(struct row_case *c);
+void case_moe_gemm_up(struct row_case *c);
+void case_moe_gemm_down(struct row_case *c);
+void case_moe_sum(struct row_case *c);
 extern const struct row_cases gpu_cases[], gdn_cases[], qsa_cases[], model_cases[];
 
 struct row_module {
