@@ -26,18 +26,23 @@ static void mat_row(const struct gpu_mat *w, uint64_t row, float *dst)
 /* The id of row t; what is none counts as the last one */
 static uint64_t id_of(const struct gpu_step *step, uint32_t t, const struct gpu_mat *table) { return MIN(AT(const uint32_t, step->ids)[t], table->n_out - 1); }
 
-void embed_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+/* Rows first .. of the embedding, unpacked by `row`, to every stream */
+static void embed_rows(const struct embed_args *a, uint32_t first, uint32_t n, void (*row)(const struct gpu_mat *w, uint64_t row, float *out))
 {
-    const struct embed_args *a = args;
     const struct gpu_step *step = AT(const struct gpu_step, a->step);
     const struct gpu_mat *w = AT(const struct gpu_mat, a->table);
-    (void)scratch;
     for (uint32_t t = first; t < first + n; t++) {
         float *r = AT(float, a->out) + (size_t)t * a->n_stream * w->n_in;
-        mat_row(w, id_of(step, t, w), r);
+        row(w, id_of(step, t, w), r);
         for (uint32_t s = 1; s < a->n_stream; s++)
             memcpy(r + (size_t)s * w->n_in, r, w->n_in * sizeof *r);
     }
+}
+
+void embed_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    (void)scratch;
+    embed_rows(args, first, n, mat_row);
 }
 
 void matmul_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
@@ -64,18 +69,11 @@ void matmul_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch
 
 /* ---- rows that read device layouts ---- */
 
+static void device_row(const struct gpu_mat *w, uint64_t row, float *out) { device_unpack_row(w->type, AT(const uint8_t, w->data) + row * w->row_bytes, out, w->n_in); }
 void embed_dev_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
-    const struct embed_args *a = args;
-    const struct gpu_step *step = AT(const struct gpu_step, a->step);
-    const struct gpu_mat *w = AT(const struct gpu_mat, a->table);
     (void)scratch;
-    for (uint32_t t = first; t < first + n; t++) {
-        float *r = AT(float, a->out) + (size_t)t * a->n_stream * w->n_in;
-        device_unpack_row(w->type, AT(const uint8_t, w->data) + id_of(step, t, w) * w->row_bytes, r, w->n_in);
-        for (uint32_t s = 1; s < a->n_stream; s++)
-            memcpy(r + (size_t)s * w->n_in, r, w->n_in * sizeof *r);
-    }
+    embed_rows(args, first, n, device_row);
 }
 
 double device_dot(const struct gpu_mat *w, uint64_t row, uint32_t column, const float *x, uint32_t n, float *tmp)

@@ -8,10 +8,11 @@
 
 static const uint32_t types[] = { QUANT_F32, QUANT_F16, QUANT_Q8_0, QUANT_Q4_K, QUANT_Q5_1 };
 
-static void embed(struct row_case *c)
+/* Random ids, some of them none, from a table in the file's layout or a device's */
+static void embed_call(struct row_case *c, uint32_t type, bool of_device)
 {
-    uint32_t type = types[c->round % COUNT_OF(types)], block = quant_type(type)->block_len;
-    uint32_t n_tok = case_size(c, 0, 4, 1, 9), n_in = block * (1 + case_rnd(c, 5)), n_vocab = 1 + case_rnd(c, 40), n_stream = 1 + case_rnd(c, 5);
+    uint32_t block = MAX(of_device ? 16u : 1u, (uint32_t)quant_type(type)->block_len), n_tok = case_size(c, 0, 4, 1, 9);
+    uint32_t n_in = block * (1 + case_rnd(c, of_device ? 1 + 700 / block : 5)), n_vocab = 1 + case_rnd(c, 40), n_stream = 1 + case_rnd(c, 5);
     struct gpu_step *step = case_struct(c, "step", sizeof *step);
     struct gpu_mat *table = case_struct(c, "matrix", sizeof *table);
     struct weights_size size;
@@ -19,33 +20,22 @@ static void embed(struct row_case *c)
     uint32_t *ids = case_u32(c, "ids", BUF_IN, n_tok);
     for (uint32_t t = 0; t < n_tok; t++)
         ids[t] = case_rnd(c, 8) ? case_rnd(c, n_vocab) : ARGMAX_NONE;
-    *table = case_mat(c, "table", type, n_in, n_vocab, &size);
+    *table = of_device ? case_device_mat(c, "table", type, c->round % 3 == 0, n_in, n_vocab, &size) : case_mat(c, "table", type, n_in, n_vocab, &size);
     *step = (struct gpu_step){ .ids = ADDR(ids), .n_tok = n_tok };
     struct embed_args a = { .step = ADDR(step), .table = ADDR(table), .out = ADDR(out), .n_stream = n_stream };
+    if (of_device)
+        case_tolerance(c, out, SUM_ABS(1, DEVICE_TERM(size)), 0); /* scale * q + min in one rounding or two, the scale itself a product */
     case_shape(c, "%s, n_tok %u, n_stream %u, n_in %u", quant_type(type)->name, n_tok, n_stream, n_in);
     case_call(c, &a, sizeof a, n_tok);
 }
+static void embed(struct row_case *c) { embed_call(c, types[c->round % COUNT_OF(types)], false); }
 
 /* This build knows every layout */
 static void embed_dev(struct row_case *c)
 {
     static const uint32_t of_device[] = { QUANT_F32,  QUANT_F16,  QUANT_BF16, QUANT_Q8_0,   QUANT_Q4_K, QUANT_Q5_K,
                                           QUANT_Q5_1, QUANT_Q6_K, QUANT_IQ4_NL, QUANT_IQ3_S, QUANT_Q4_0 };
-    uint32_t type = of_device[c->round % COUNT_OF(of_device)], block = MAX(16u, (uint32_t)quant_type(type)->block_len);
-    uint32_t n_tok = case_size(c, 0, 4, 1, 9), n_in = block * (1 + case_rnd(c, 1 + 700 / block)), n_vocab = 1 + case_rnd(c, 40), n_stream = 1 + case_rnd(c, 5);
-    struct gpu_step *step = case_struct(c, "step", sizeof *step);
-    struct gpu_mat *table = case_struct(c, "matrix", sizeof *table);
-    struct weights_size size;
-    float *out = case_f32(c, "out", BUF_OUT, (size_t)n_tok * n_stream * n_in);
-    uint32_t *ids = case_u32(c, "ids", BUF_IN, n_tok);
-    for (uint32_t t = 0; t < n_tok; t++)
-        ids[t] = case_rnd(c, 8) ? case_rnd(c, n_vocab) : ARGMAX_NONE;
-    *table = case_device_mat(c, "table", type, c->round % 3 == 0, n_in, n_vocab, &size);
-    *step = (struct gpu_step){ .ids = ADDR(ids), .n_tok = n_tok };
-    struct embed_args a = { .step = ADDR(step), .table = ADDR(table), .out = ADDR(out), .n_stream = n_stream };
-    case_tolerance(c, out, SUM_ABS(1, DEVICE_TERM(size)), 0); /* scale * q + min in one rounding or two, the scale itself a product */
-    case_shape(c, "%s, n_tok %u, n_stream %u, n_in %u", quant_type(type)->name, n_tok, n_stream, n_in);
-    case_call(c, &a, sizeof a, n_tok);
+    embed_call(c, of_device[c->round % COUNT_OF(of_device)], true);
 }
 
 enum product { PLAIN, CONV, MATRIX };

@@ -177,29 +177,28 @@ API(HostFree, void *p)
     destroy("hipHostFree", t);
     return SUCCESS;
 }
+/* A copy between places that are the host's or not */
+static int copy(const char *call, struct op op, bool to_host, bool from_host, void *stream)
+{
+    memory_at(call, op.to, op.n, to_host);
+    memory_at(call, op.from, op.n, from_host);
+    enqueue(call, stream, op);
+    return SUCCESS;
+}
 API(MemcpyHtoDAsync, uint8_t *to, const uint8_t *from, size_t n, void *stream)
 {
     ENTER_DEVICE(MemcpyHtoDAsync);
-    memory_at("hipMemcpyHtoDAsync", to, n, 0);
-    memory_at("hipMemcpyHtoDAsync", from, n, 1);
-    enqueue("hipMemcpyHtoDAsync", stream, (struct op){ .what = OP_COPY, .to = to, .from = from, .n = n });
-    return SUCCESS;
+    return copy("hipMemcpyHtoDAsync", (struct op){ .what = OP_COPY, .to = to, .from = from, .n = n }, false, true, stream);
 }
 API(MemcpyDtoHAsync, uint8_t *to, const uint8_t *from, size_t n, void *stream)
 {
     ENTER_DEVICE(MemcpyDtoHAsync);
-    memory_at("hipMemcpyDtoHAsync", to, n, 1);
-    memory_at("hipMemcpyDtoHAsync", from, n, 0);
-    enqueue("hipMemcpyDtoHAsync", stream, (struct op){ .what = OP_COPY, .to = to, .from = from, .n = n });
-    return SUCCESS;
+    return copy("hipMemcpyDtoHAsync", (struct op){ .what = OP_COPY, .to = to, .from = from, .n = n }, true, false, stream);
 }
 API(MemcpyDtoDAsync, uint8_t *to, const uint8_t *from, size_t n, void *stream)
 {
     ENTER_DEVICE(MemcpyDtoDAsync);
-    memory_at("hipMemcpyDtoDAsync", to, n, 0);
-    memory_at("hipMemcpyDtoDAsync", from, n, 0);
-    enqueue("hipMemcpyDtoDAsync", stream, (struct op){ .what = OP_COPY, .to = to, .from = from, .n = n });
-    return SUCCESS;
+    return copy("hipMemcpyDtoDAsync", (struct op){ .what = OP_COPY, .to = to, .from = from, .n = n }, false, false, stream);
 }
 API(MemsetD8Async, uint8_t *to, unsigned char byte, size_t n, void *stream)
 {

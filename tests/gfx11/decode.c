@@ -171,6 +171,19 @@ static bool decode_dpp(struct inst *in, const struct words *c, uint32_t *src0)
     return true;
 }
 
+/* What no field names: a mask is VCC, and of three sources one is the literal */
+static void third_source(struct inst *in, uint32_t literal)
+{
+    if (in->op->flags & OP_MASK_SRC)
+        in->s[2] = sgpr('m', S_VCC);
+    if (in->op->flags & (OP_MADK | OP_ADDK)) {
+        struct operand k = { .kind = CONSTANT, .type = 'f', .n = 1, .code = SRC_LITERAL, .value = literal };
+        in->s[2] = in->op->flags & OP_MADK ? in->s[1] : k;
+        if (in->op->flags & OP_MADK)
+            in->s[1] = k;
+    }
+}
+
 /* 16-bit operands of the short encodings: bit 7 of the register means its upper half. */
 static void short_half(struct inst *in, struct operand *o, uint32_t bit)
 {
@@ -205,14 +218,7 @@ static bool decode_vop12c(struct inst *in, const struct words *c)
     }
     if (in->op->flags & OP_MASK_DST)
         in->mask_d = sgpr('m', S_VCC);
-    if (in->op->flags & OP_MASK_SRC)
-        in->s[2] = sgpr('m', S_VCC);
-    if (in->op->flags & (OP_MADK | OP_ADDK)) {
-        struct operand k = { .kind = CONSTANT, .type = 'f', .n = 1, .code = SRC_LITERAL, .value = literal };
-        in->s[2] = in->op->flags & OP_MADK ? in->s[1] : k;
-        if (in->op->flags & OP_MADK)
-            in->s[1] = k;
-    }
+    third_source(in, literal);
     return true;
 }
 
@@ -299,14 +305,7 @@ static bool decode_half(struct inst *in, uint32_t code, uint32_t d, uint32_t src
     if (enc == VOP2)
         in->s[1] = vgpr(type_of(in, 2), src1);
     in->d = vgpr(type_of(in, 0), d);
-    if (in->op->flags & OP_MASK_SRC)
-        in->s[2] = sgpr('m', S_VCC);
-    if (in->op->flags & (OP_MADK | OP_ADDK)) {
-        struct operand k = { .kind = CONSTANT, .type = 'f', .n = 1, .code = SRC_LITERAL, .value = literal };
-        in->s[2] = in->op->flags & OP_MADK ? in->s[1] : k;
-        if (in->op->flags & OP_MADK)
-            in->s[1] = k;
-    }
+    third_source(in, literal);
     return true;
 }
 

@@ -192,6 +192,10 @@ static inline bool wait_pending(const struct wave *w) { return w->vm_issued != w
 /* n bytes at address, and their shadow; NULL after a fault. store: for writing. */
 uint8_t *memory_at(struct wave *w, uint64_t address, uint32_t n, bool store, uint8_t **bad, uint32_t lane);
 
+/* What an atomic leaves of old and the x that it brings; CMPSWAP compares elsewhere */
+enum atomic { ADD, SUB, MIN_I, MIN_U, MAX_I, MAX_U, AND, OR, XOR, SWAP, CMPSWAP };
+uint32_t atomic_value(enum atomic what, uint32_t old, uint32_t x);
+
 /* ---- races in memory (race.c) ---- */
 
 enum race_touch { RACE_READ, RACE_WRITE, RACE_ATOMIC };

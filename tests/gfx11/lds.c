@@ -144,22 +144,6 @@ static void store(struct wave *w, const struct inst *in)
     w->ds_issued++;
 }
 
-enum atomic { ADD, SUB, MIN_I, MIN_U, MAX_I, MAX_U, AND, OR, XOR };
-static uint32_t combine(enum atomic what, uint32_t old, uint32_t x)
-{
-    switch (what) {
-    case ADD: return old + x;
-    case SUB: return old - x;
-    case MIN_I: return (int32_t)x < (int32_t)old ? x : old;
-    case MIN_U: return MIN(x, old);
-    case MAX_I: return (int32_t)x > (int32_t)old ? x : old;
-    case MAX_U: return MAX(x, old);
-    case AND: return old & x;
-    case OR: return old | x;
-    default: return old ^ x;
-    }
-}
-
 static void atomic(struct wave *w, const struct inst *in)
 {
     struct source a, s;
@@ -180,7 +164,7 @@ static void atomic(struct wave *w, const struct inst *in)
         if (!must_be_written(w, b, "an atomic"))
             return;
         memcpy(&old[i], p, 4);
-        x = combine(in->op->arg, old[i], s.x[i]);
+        x = atomic_value(in->op->arg, old[i], s.x[i]);
         memcpy(p, &x, 4);
     }
     if (in->op->flags & OP_RETURN) {

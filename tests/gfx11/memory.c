@@ -208,8 +208,7 @@ static void store(struct wave *w, const struct inst *in)
     w->vs_issued++;
 }
 
-enum atomic { ADD, SUB, MIN_I, MIN_U, MAX_I, MAX_U, AND, OR, XOR, SWAP, CMPSWAP };
-static uint32_t combine(enum atomic what, uint32_t old, uint32_t x)
+uint32_t atomic_value(enum atomic what, uint32_t old, uint32_t x)
 {
     switch (what) {
     case ADD: return old + x;
@@ -250,7 +249,7 @@ static void atomic(struct wave *w, const struct inst *in)
         }
         race_check(w, address[i], 4, RACE_ATOMIC, false);
         memcpy(&old[i], p, 4);
-        uint32_t x = what == CMPSWAP ? (old[i] == s[1].x[i] ? s[0].x[i] : old[i]) : combine(what, old[i], s[0].x[i]);
+        uint32_t x = what == CMPSWAP ? (old[i] == s[1].x[i] ? s[0].x[i] : old[i]) : atomic_value(what, old[i], s[0].x[i]);
         memcpy(p, &x, 4);
     }
     if (in->glc) {
