@@ -237,9 +237,9 @@ $(B)/tests/prop_kernels: $(B)/host/host.a
 $(B)/tests/unit_ledger: LIBS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
 # The interpreter of gfx1151 code objects
 GFX11_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/gfx11/*.c))
-$(B)/tests/prop_gfx11 $(B)/tests/unit_gfx11 $(B)/tests/gfx11_model $(B)/tests/gfx11_sheet: $(GFX11_OBJ)
+$(B)/tests/prop_gfx11 $(B)/tests/prop_forms $(B)/tests/unit_gfx11 $(B)/tests/gfx11_model $(B)/tests/gfx11_sheet: $(GFX11_OBJ)
 $(B)/tests/gfx11_model: LIBS += -Wl,--wrap=gpu_open_vulkan
-$(B)/tests/prop_gfx11.$(RAN): $(KERNEL_FILES)
+$(B)/tests/prop_gfx11.$(RAN) $(B)/tests/prop_forms.$(RAN): $(KERNEL_FILES)
 $(B)/tests/unit_gfx11.$(RAN): $(KERNEL_FILES) $(wildcard tests/gfx11/faults/*) kernels_bin/tool/gfx1151.flags
 # A libamdhip64 with the host builds of the kernels
 $(B)/tests/unit_hip.$(RAN): $(FAKE_HIP)

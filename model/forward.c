@@ -13,8 +13,6 @@
 
 #include <math.h>
 
-_Static_assert(QSA_ROPE_MAX >= MAX_HEAD_DIM, "rotated dims");
-
 /* ---- recording ---- */
 
 /* Few generated rows on a device: fused calls. Prompt rows never take them, so that a prompt is the same however it is cut. */
@@ -282,8 +280,7 @@ static void place_qsa(const struct forward *f, struct qsa_layer *l, const struct
                                    .pooled = st->pooled, .window = st->window, .n_head = d->n_head, .n_kv = d->n_kv, .dim = d->dim,
                                    .rope_dim = d->rope_dim, .idx_head = d->idx_head, .idx_dim = d->idx_dim, .budget = dense ? 0 : d->budget,
                                    .cap_blocks = f->cap_blocks, .kv_type = f->kv_type, .eps = f->shape->eps };
-    l->raw = st->raw;
-    l->inv_freq = ADDR(f->inv_freq);
+    l->keys = st->keys;
     l->in[0] = job(&w->q, f->qsa_s.qg, ACT_NONE, 1);
     l->in[1] = job(&w->k, f->qsa_s.k, ACT_NONE, 1);
     l->in[2] = job(&w->v, f->qsa_s.v, ACT_NONE, 1);

@@ -12,7 +12,7 @@
 /* Caches and recurrent state of one layer, placed by the session. */
 struct layer_state {
     gpu_addr k, v, pooled, window;  /* QSA */
-    gpu_addr raw;                   /* raw index keys, when struct qsa_form keeps them */
+    struct qsa_raw_keys keys;       /* when struct qsa_form keeps raw index keys */
     gpu_addr gdn_state, gdn_window; /* GDN */
 };
 
@@ -152,6 +152,8 @@ void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos
 void forward_gather(struct forward *f, const int32_t *past);
 /* The rope table of rows at positions pos .. pos + n - 1, as struct gpu_step has it. */
 void forward_rope(const struct forward *f, size_t pos, uint32_t n, float *rope);
+/* The same for the first positions of blocks 0 .. n_block - 1: the table of struct qsa_raw_keys. turn [n_block, rope_dim] f32 */
+void forward_turns(const struct forward *f, uint32_t n_block, float *turn);
 /* How many layers at the beginning need neither. */
 uint32_t forward_first_layers(const struct forward *f);
 

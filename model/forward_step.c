@@ -46,17 +46,27 @@ void forward_begin(struct forward *f, const int32_t *ids, uint32_t n, size_t pos
     f->step->pos = (uint32_t)pos;
 }
 
+/* One entry of the table: of position p */
+static void rope_entry(const struct forward *f, size_t p, float *rope)
+{
+    for (uint32_t i = 0; i < f->shape->rope_dim / 2; i++) {
+        float angle = (float)p * f->inv_freq[i]; /* in f32, as the reference has it (spec 4.2) */
+        rope[2 * i] = cosf(angle);
+        rope[2 * i + 1] = sinf(angle);
+    }
+}
+
 void forward_rope(const struct forward *f, size_t pos, uint32_t n, float *rope)
 {
     const struct shape *s = f->shape;
-    for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++, rope += s->rope_dim) {
-        float p = pos + j >= 3 ? (float)(pos + j - 3) : 0; /* entries before position 0 are never read */
-        for (uint32_t i = 0; i < s->rope_dim / 2; i++) {
-            float angle = p * f->inv_freq[i]; /* in f32, as the reference has it (spec 4.2) */
-            rope[2 * i] = cosf(angle);
-            rope[2 * i + 1] = sinf(angle);
-        }
-    }
+    for (uint32_t j = 0; s->n_qsa && j < 3 + n; j++, rope += s->rope_dim)
+        rope_entry(f, pos + j >= 3 ? pos + j - 3 : 0, rope); /* entries before position 0 are never read */
+}
+
+void forward_turns(const struct forward *f, uint32_t n_block, float *turn)
+{
+    for (size_t i = 0; i < n_block; i++)
+        rope_entry(f, i * QSA_BLOCK, turn + i * f->shape->rope_dim);
 }
 
 void forward_gather(struct forward *f, const int32_t *past)

@@ -30,7 +30,8 @@ static uint32_t row_of(const struct layer *l, uint32_t s)
 /* Some cases of the rows that know how */
 static bool is_apart(const struct row_case *c)
 {
-    static const gpu_row_fn know[] = { qsa_prep_ref, qsa_count_ref, qsa_take_ref, qsa_attend_part_ref, qsa_attend_merge_ref };
+    static const gpu_row_fn know[] = { qsa_prep_ref, qsa_count_ref, qsa_take_ref, qsa_attend_part_ref, qsa_attend_merge_ref,
+                                        qsa_attend_masked_ref, qsa_keep_raw_ref, qsa_repool_ref };
     bool knows = c->row->defines && strstr(c->row->defines, "FEW");
     for (size_t i = 0; i < COUNT_OF(know); i++)
         knows = knows || c->row->ref == know[i];
@@ -68,7 +69,7 @@ static struct layer layer(struct row_case *c, uint32_t budget, uint32_t tile, ui
     *l.b = (struct qsa_block){ .n_kv = n_kv, .n_head = n_kv * (1 + case_rnd(c, 3)), .dim = 8 * case_size(c, 1, 8, 1, 16), .idx_head = 1 + case_rnd(c, QSA_IDX_HEAD_MAX),
                                .idx_dim = 8 * case_size(c, 2, 4, 1, 16), .budget = budget, .cap_blocks = qsa_cap_blocks(n_ctx), .eps = 1e-6f };
     if (c->round % 5 == 0) /* the sizes of the model */
-        l.b->dim = QSA_DIM_MAX, l.b->idx_dim = QSA_IDX_DIM_MAX, l.b->n_head = 12 * n_kv;
+        l.b->dim = QSA_DIM_MAX, l.b->idx_dim = QSA_IDX_DIM_MAX, l.b->n_head = MAX(12u >> c->shrink, 1u) * n_kv;
     else if (c->round % 8 == 6) /* more heads than a round of a kernel has */
         l.b->n_head = n_kv * (13 + case_rnd(c, 8));
     *l.step = (struct gpu_step){ .n_tok = n_tok, .pos = l.pos };
@@ -314,6 +315,19 @@ static void fill_cache(struct row_case *c, const struct layer *l, void *k, void 
     }
 }
 
+/* Some steps begin around where there is something to choose: so many keys that there are as many complete blocks as the budget or one less or more, and one
+ * key less or more than that */
+static void around_budget(struct row_case *c, struct layer *l)
+{
+    uint32_t n_key = QSA_BLOCK * (l->b->budget - 1 + case_rnd(c, 3)) + case_rnd(c, 3);
+    if (c->round % 4 < 2 || l->b->budget == 0)
+        return;
+    l->pos = l->step->pos = MAX(n_key, 2u) - 2;
+    l->b->cap_blocks = qsa_cap_blocks((size_t)l->pos + l->n_tok);
+    scatter(c, l);
+    case_shape(c, "pos %u, n_tok %u, budget %u, n_head %u, n_kv %u, dim %u", l->pos, l->n_tok, l->b->budget, l->b->n_head, l->b->n_kv, l->b->dim);
+}
+
 /* What attention reads: caches, queries with gates, lists */
 struct attention {
     struct layer l;
@@ -323,8 +337,9 @@ struct attention {
 static struct attention attention(struct row_case *c)
 {
     bool unions = strstr(c->row->id, "union") != NULL, f16 = strstr(c->row->id, "group") != NULL;
-    struct attention x = { .l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, unions ? QSA_UNION_ROWS : QSA_GROUP_ROWS, unions || f16 ? 19 : 9) };
+    struct attention x = { .l = layer(c, c->round % 4 ? 1 + case_some(c, 50) : 0, unions ? QSA_UNION_ROWS : QSA_GROUP_ROWS, unions || f16 ? 19 : 9) };
     struct qsa_block *b = x.l.b;
+    around_budget(c, &x.l);
     b->kv_type = c->row->workgroup == 0 && c->round % 3 == 0 ? QSA_KV_Q8_0 : c->round % 2 && !f16 ? QSA_KV_F32 : QSA_KV_F16; /* devices have no Q8_0 */
     void *k = cache(c, &x.l, "K", BUF_IN), *v = cache(c, &x.l, "V", BUF_IN);
     fill_cache(c, &x.l, k, v);
@@ -351,6 +366,16 @@ static void attend(struct row_case *c)
     struct qsa_attend_args a = { .block = ADDR(b), .step = ADDR(x.l.step), .qg = x.qg, .list = x.list, .out = ADDR(out) };
     /* a mean of values of at most 1: errors of its weights and of two sums of them count against 1; then the gate */
     case_tolerance(c, out, weight_rel(b->dim) + SUM_REL(x.n_key) + DIV_REL, SIGMOID_REL(1));
+    case_call(c, &a, sizeof a, x.l.n_tok * b->n_kv);
+}
+
+static void attend_masked(struct row_case *c)
+{
+    struct attention x = attention(c);
+    struct qsa_block *b = x.l.b;
+    float *out = case_f32(c, "out", BUF_OUT, (size_t)x.l.n_tok * b->n_head * b->dim);
+    struct qsa_masked_args a = { .block = ADDR(b), .step = ADDR(x.l.step), .qg = x.qg, .list = x.list, .out = ADDR(out), .apart = apart_of(&x.l) };
+    case_tolerance(c, out, weight_rel(b->dim) + SUM_REL(x.n_key) + DIV_REL, SIGMOID_REL(1)); /* as above */
     case_call(c, &a, sizeof a, x.l.n_tok * b->n_kv);
 }
 
@@ -401,20 +426,35 @@ static void attend_group(struct row_case *c)
 /* Raw keys of all positions before the step lie there; those of the step come with it (keep_raw) or lie there too (repool). */
 static void raw_keys(struct row_case *c)
 {
-    bool keep = strstr(c->row->id, "keep") != NULL;
+    bool keep = c->row->ref == qsa_keep_raw_ref;
     struct layer l = layer(c, 1 + case_rnd(c, 50), 4, 13);
     struct qsa_block *b = l.b;
+    size_t n_pooled = (size_t)b->cap_blocks * b->idx_dim, n_raw = QSA_BLOCK * n_pooled;
     b->rope_dim = 2 * (1 + case_rnd(c, MIN(b->dim, b->idx_dim) / 2));
     b->ik_norm = ADDR(case_f32(c, "ik_norm", BUF_IN, b->idx_dim));
-    float *pooled = case_f32(c, "pooled", keep ? BUF_IN : BUF_OUT, (size_t)b->cap_blocks * b->idx_dim);
+    float *pooled = case_f32(c, "pooled", keep ? BUF_IN : BUF_OUT, l.n_seq * n_pooled), *raw = case_f32(c, "raw", keep ? BUF_OUT : BUF_IN, l.n_seq * n_raw);
+    float *turn = case_f32(c, "turn", BUF_IN, (size_t)b->cap_blocks * b->rope_dim);
     b->pooled = ADDR(pooled);
-    float *inv = case_f32(c, "inv_freq", BUF_IN, b->rope_dim / 2);
-    for (uint32_t i = 0; i < b->rope_dim / 2; i++)
-        inv[i] = (float)pow(1e4, -2.0 * i / b->rope_dim);
-    struct qsa_raw_args a = { .block = ADDR(b), .step = ADDR(l.step), .inv_freq = ADDR(inv),
-                              .ik = ADDR(case_f32(c, "ik", BUF_IN, (size_t)l.n_tok * b->idx_dim)),
-                              .raw = ADDR(case_f32(c, "raw", keep ? BUF_OUT : BUF_IN, (size_t)b->cap_blocks * QSA_BLOCK * b->idx_dim)) };
-    case_call(c, &a, sizeof a, keep ? l.n_tok : b->cap_blocks);
+    l.pooled_bytes = n_pooled * sizeof(float);
+    for (size_t i = 0; i < (size_t)b->cap_blocks * b->rope_dim / 2; i++) {
+        double angle = (double)(i / (b->rope_dim / 2) * QSA_BLOCK) * pow(1e4, -2.0 * (double)(i % (b->rope_dim / 2)) / b->rope_dim);
+        turn[2 * i] = (float)cos(angle), turn[2 * i + 1] = (float)sin(angle);
+    }
+    /* The part of raw keys stands at the same distance from one sequence to the next as the layer blocks do */
+    uint8_t *parts = case_struct(c, "keys", l.n_seq * sizeof *l.b);
+    for (uint32_t s = 0; s < l.n_seq; s++) {
+        uint32_t seen = l.apart ? pos_of(&l, row_of(&l, s)) + 1 : l.pos + l.n_tok;
+        for (size_t i = (size_t)seen * b->idx_dim; i < n_raw && !keep; i++)
+            raw[s * n_raw + i] = NAN; /* positions that are still to come */
+        memcpy(parts + s * sizeof *l.b, &(struct qsa_raw_keys){ .raw = ADDR(raw + s * n_raw), .turn = ADDR(turn) }, sizeof(struct qsa_raw_keys));
+    }
+    struct qsa_raw_args a = { .block = ADDR(b), .step = ADDR(l.step), .keys = ADDR(parts), .ik = ADDR(case_f32(c, "ik", BUF_IN, (size_t)l.n_tok * b->idx_dim)),
+                              .apart = apart_of(&l) };
+    spread(&l);
+    if (!keep) /* as in qsa_prep */
+        case_tolerance(c, pooled, norm_rope_abs(b->idx_dim) + 4 * 3 * SUM_ABS(4, 1), 0);
+    uint32_t blocks = (uint32_t)size_up(b->cap_blocks, QSA_REPOOL_GRAIN);
+    case_call(c, &a, sizeof a, keep ? l.n_tok : l.n_seq * blocks);
 }
 
 /* The parts of a list: as many blocks each as the model has, or any number. */
@@ -470,7 +510,7 @@ const struct row_cases qsa_cases[] = {
     { .ref = qsa_count_ref, .build = count },
     { .ref = qsa_take_ref, .build = take },
     { .ref = qsa_attend_ref, .build = attend },
-    { .ref = qsa_attend_masked_ref, .build = attend },
+    { .ref = qsa_attend_masked_ref, .build = attend_masked },
     { .ref = qsa_attend_union_ref, .build = attend_union },
     { .ref = qsa_group_ref, .build = group_ },
     { .ref = qsa_attend_group_ref, .build = attend_group },

@@ -19,6 +19,8 @@ static status open_shared(session *s, const struct session_sizes *z, struct err 
     TRY(gpu_alloc(m->gpu, &s->scratch, z->m.scratch.used, GPU_MEM_DEVICE, "session scratch", e));
     TRY(gpu_alloc(m->gpu, &s->shared, z->m.shared.used, GPU_MEM_SHARED, "session step", e));
     TRY(gpu_alloc(m->gpu, &s->blocks, blocks, GPU_MEM_DEVICE, "session layer blocks", e));
+    if (z->turns)
+        TRY(gpu_alloc(m->gpu, &s->turns, z->turns, GPU_MEM_DEVICE, "rope of blocks", e));
     s->host_blocks = on_device(m) ? calloc(1, blocks) : s->blocks.host;
     s->work = pages_alloc(z->thread_bytes);
     s->work_bytes = z->thread_bytes;
@@ -26,6 +28,20 @@ static status open_shared(session *s, const struct session_sizes *z, struct err 
     if (!s->work || !s->host_blocks || (z->logits && !s->logits))
         return fail(e, ERR_NOMEM, "session: cannot map %zu MiB", (z->thread_bytes + z->logits) >> 20);
     return OK;
+}
+
+/* The table of struct qsa_raw_keys, once the layer blocks are placed */
+static status write_turns(session *s, struct err *e)
+{
+    if (!s->turns.bytes)
+        return OK;
+    float *turn = malloc(s->turns.bytes);
+    if (!turn)
+        return fail(e, ERR_NOMEM, "rope of %u blocks", s->f.cap_blocks);
+    forward_turns(&s->f, s->f.cap_blocks, turn);
+    status st = gpu_write(s->m->gpu, s->turns.addr, turn, s->turns.bytes, e);
+    free(turn);
+    return st;
 }
 
 /* The rest of place k, and its layer blocks */
@@ -57,6 +73,7 @@ static status open_place(session *s, uint32_t k, const struct session_sizes *z, 
             TRY(gpu_alloc(m->gpu, &s->kv[il], count.used, GPU_MEM_DEVICE, "K/V of a layer", e));
         kv = arena_in(&s->kv[il]);
         session_place_kv(m, &s->p, &kv, il, &s->state[il], &s->f);
+        s->state[il].keys.turn = first->turns.addr;
     }
     mem.blocks = (struct arena){ .base = blocks, .capacity = z->m.blocks.used };
     mem.shared = (struct arena){ .base = first->shared.host, .capacity = first->shared.bytes };
@@ -71,7 +88,7 @@ static status open_place(session *s, uint32_t k, const struct session_sizes *z, 
     if (on_device(m))
         TRY(gpu_write(m->gpu, first->blocks.addr + k * z->m.blocks.used, blocks, z->m.blocks.used, e));
     s->logits = z->logits ? first->logits : AT(float, s->f.logits);
-    return OK;
+    return k == 0 ? write_turns(s, e) : OK;
 }
 
 status session_open_list(session *s, struct gpu_cmd *c, size_t n_calls, struct err *e)
@@ -181,6 +198,7 @@ void session_close(session *s)
         pages_free(s->logits, (size_t)s->f.max_logits * s->m->shape.n_vocab * sizeof(float));
     pages_free(s->work, s->work_bytes);
     gpu_free(s->m->gpu, &s->scratch);
+    gpu_free(s->m->gpu, &s->turns);
     gpu_free(s->m->gpu, &s->shared);
     if (on_device(s->m))
         free(s->host_blocks);

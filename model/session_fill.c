@@ -92,8 +92,8 @@ status session_fill(session *s, size_t n_past, uint64_t seed, struct err *e)
         }
         if (sh->ratio[il])
             TRY_OR(out, st, write_pieces(&f, l->pooled, n_past / QSA_BLOCK * key, 1024, make_f32, e));
-        if (l->raw)
-            TRY_OR(out, st, write_pieces(&f, l->raw, n_past * key, 1024, make_f32, e));
+        if (l->keys.raw)
+            TRY_OR(out, st, write_pieces(&f, l->keys.raw, n_past * key, 1024, make_f32, e));
     }
     s->n_past = n_past;
 out:

@@ -22,10 +22,11 @@ struct session {
     /* recurrent: what a mark copies. kv: one per layer, indexed by position, so going back needs no copy. scratch: dead between steps.
      * shared: what the host writes for every step. blocks: layer blocks, here and where kernels read them. */
     struct gpu_mem recurrent, *kv, scratch, shared, blocks; /* kv [n_layer] */
+    struct gpu_mem turns;      /* the table of struct qsa_raw_keys, when raw keys are kept */
     struct gpu_mem rows;       /* of verify steps: see struct verify_rows */
     struct verify_rows *verify_rows; /* [n_layer + 1] */
     void *host_blocks;
-    session *place[SESSION_SEQ_MAX]; /* [p.n_seq] in place 0; place[0] is that place in all of them. What place 0 has of scratch, shared, blocks, logits
+    session *place[SESSION_SEQ_MAX]; /* [p.n_seq] in place 0; place[0] is that place in all of them. What place 0 has of scratch, shared, blocks, turns, logits
                                       * and work serves all; of the blocks each has its part. */
     float *logits;             /* [max_logits, n_vocab] on the host; on the cpu the very memory that the head writes */
     float *work;               /* cpu: working memory of the threads */
@@ -69,7 +70,7 @@ struct session_sizes {
     struct arena recurrent;
     struct arena rows;
     struct forward_memory m;
-    size_t kv, thread_bytes, calls, row_calls, logits;
+    size_t kv, thread_bytes, calls, row_calls, logits, turns;
     struct forward f;
 };
 void session_size(struct session_sizes *z, const struct model *m, const struct session_params *p);

@@ -44,7 +44,7 @@ void session_place_kv(const model *m, const struct session_params *p, struct are
     if (m->shape.ratio[il])
         state->pooled = ADDR(arena_take(kv, qsa_pooled_bytes(&f->qsa, p->n_ctx), 1));
     if (m->shape.ratio[il] && f->qsa.form.keep_raw)
-        state->raw = ADDR(arena_take(kv, qsa_raw_bytes(&f->qsa, p->n_ctx), 1));
+        state->keys.raw = ADDR(arena_take(kv, qsa_raw_bytes(&f->qsa, p->n_ctx), 1));
 }
 
 uint32_t session_kv_type(const struct session_params *p)
@@ -97,6 +97,7 @@ void session_size(struct session_sizes *z, const model *m, const struct session_
     z->m.blocks.used = size_up(z->m.blocks.used, 64); /* the places' blocks lie one after the other */
     z->calls = (size_t)forward_max_calls(&z->f);
     z->row_calls = session_seqs(p) > 1 ? forward_rows_max_calls(&z->f, session_seqs(p), p->verify) : 0;
+    z->turns = z->f.qsa.form.keep_raw ? (size_t)z->f.cap_blocks * m->shape.rope_dim * sizeof(float) : 0;
     z->logits = on_device(m) ? (size_t)z->f.max_logits * m->shape.n_vocab * sizeof(float) : 0;
 }
 
@@ -130,6 +131,8 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
     plan_add(plan, "session: pooled keys", times(pooled, n), "%u layers x %u blocks x %u, f32%s", n_pooled, z.f.cap_blocks, s->idx_dim, places);
     if (raw)
         plan_add(plan, "session: raw index keys", times(raw, n), "%u layers x %zu positions x %u, f32%s", n_pooled, p->n_ctx, s->idx_dim, places);
+    if (z.turns)
+        plan_add(plan, "session: rope of blocks", z.turns, "for raw index keys: %u blocks x %u, f32", z.f.cap_blocks, s->rope_dim);
     plan_add(plan, "session: GDN state", times(gdn, n), "%u layers x %u heads x %u x %u, f32%s", s->n_gdn, s->gdn_v_head, s->gdn_dim, s->gdn_dim, places);
     plan_add(plan, "session: windows", times(z.recurrent.used - gdn, n), "short convolutions, n-gram path, index keys of the open block%s", places);
     if (p->verify)
@@ -196,13 +199,9 @@ static size_t needed(const model *m, const struct session_params *p, size_t held
 /* What only the cpu does */
 static status check_device(const model *m, const struct session_params *p, struct err *e)
 {
-    const struct qsa_form form = form_of(p);
-    const char *what = form.no_gather                 ? "--no-gather"
-                       : p->no_pooled_cache           ? "--no-pooled-cache"
-                       : form.keep_raw                ? "--pooled-max-tokens"
-                       : session_kv_type(p) == QSA_KV_Q8_0 ? "--kv q8_0"
-                                                      : NULL;
-    return on_device(m) && what ? fail(e, ERR_UNSUPPORTED, "%s: found backend %s, in this version only the cpu can do this", what, model_backend(m)) : OK;
+    if (!on_device(m) || session_kv_type(p) != QSA_KV_Q8_0)
+        return OK;
+    return fail(e, ERR_UNSUPPORTED, "--kv q8_0: found backend %s, in this version only the cpu can do this", model_backend(m));
 }
 
 status session_check_plan(const model *m, const struct session_params *p, size_t mem_limit, struct err *e)

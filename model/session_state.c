@@ -88,8 +88,8 @@ static status each_piece(session *s, size_t n_past, piece_fn fn, void *ctx, stru
         }
         if (sh->ratio[il] && pooled_bytes)
             TRY(fn(ctx, NULL, st->pooled, pooled_bytes, e));
-        if (st->raw)
-            TRY(fn(ctx, NULL, st->raw, n_past * sh->idx_dim * sizeof(float), e));
+        if (st->keys.raw)
+            TRY(fn(ctx, NULL, st->keys.raw, n_past * sh->idx_dim * sizeof(float), e));
     }
     return OK;
 }

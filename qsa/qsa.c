@@ -139,15 +139,23 @@ static void attend_groups(struct gpu_cmd *c, const struct qsa_block *b, const st
     gpu_record(c, &qsa_kernels, K_qsa_attend_group, &a, sizeof a, n_group * b->n_kv);
 }
 
-/* When the form says so, all pooled keys again. */
+/* When the form says so, all pooled keys again: of a sequence whose step has n_tok rows, or of n_tok sequences whose rows are apart. */
 static void pool_again(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_form *form, gpu_addr block, gpu_addr step,
-                 uint32_t n_tok)
+                       uint32_t n_tok, gpu_addr apart)
 {
-    struct qsa_raw_args raw = { .block = block, .step = step, .ik = s->ik, .raw = l->raw, .inv_freq = l->inv_freq };
+    struct qsa_raw_args raw = { .block = block, .step = step, .keys = gpu_block(c, &l->keys), .ik = s->ik, .apart = apart };
+    uint32_t n_seq = apart ? n_tok : 1;
     if (form->keep_raw)
         gpu_record(c, &qsa_kernels, K_qsa_keep_raw, &raw, sizeof raw, n_tok);
-    if (form->keep_raw && n_tok > form->pooled_max_tokens)
-        gpu_record(c, &qsa_kernels, K_qsa_repool, &raw, sizeof raw, l->block.cap_blocks);
+    if (form->keep_raw && n_tok / n_seq > form->pooled_max_tokens)
+        gpu_record(c, &qsa_kernels, K_qsa_repool, &raw, sizeof raw, n_seq * (uint32_t)size_up(l->block.cap_blocks, QSA_REPOOL_GRAIN));
+}
+
+/* The mask over the whole cache */
+static void attend_all(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok, gpu_addr apart)
+{
+    CALL(c, qsa_kernels, K_qsa_attend_masked, n_tok * b->n_kv, struct qsa_masked_args, .block = block, .step = step, .qg = s->qg, .list = s->list,
+         .out = s->mixed, .apart = apart);
 }
 
 static void attend(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, const struct qsa_form *form, gpu_addr block, gpu_addr step,
@@ -156,7 +164,7 @@ static void attend(struct gpu_cmd *c, const struct qsa_block *b, const struct qs
     struct qsa_attend_args a = { .block = block, .step = step, .qg = s->qg, .list = s->list, .out = s->mixed };
     bool on_cpu = gpu_backend_of(c->gpu) == GPU_CPU;
     if (form->no_gather)
-        gpu_record(c, &qsa_kernels, K_qsa_attend_masked, &a, sizeof a, n_tok * b->n_kv);
+        attend_all(c, b, s, block, step, n_tok, 0);
     else if (n_tok <= QSA_FEW && !on_cpu)
         attend_parts(c, b, s, block, step, n_tok, 0);
     else if (c->matrix && n_tok > QSA_FEW && b->kv_type == QSA_KV_F16 && !form->no_union)
@@ -191,7 +199,7 @@ static void own(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
     prep(c, b, s, block, step, n_tok, spans ? s->count : 0, 0);
     c->part = "qsa.index";
     if (b->budget)
-        pool_again(c, l, s, &d->form, block, step, n_tok);
+        pool_again(c, l, s, &d->form, block, step, n_tok, 0);
     if (spans)
         choose_by_spans(c, b, s, block, step, n_tok, 0);
     else if (b->budget && b->cap_blocks > b->budget) /* a smaller context never drops a block */
@@ -236,7 +244,7 @@ static struct qsa_scratch scratch_of_row(const struct qsa_scratch *s, const stru
 }
 
 /* The same for rows that are apart, on a device. All scores are dead before the first part is written, as they are when the rows are of one sequence. */
-static void own_apart(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, gpu_addr apart, uint32_t n)
+static void own_apart(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_form *form, gpu_addr apart, uint32_t n)
 {
     const struct qsa_block *b = &l->block;
     gpu_addr block = gpu_block(c, b);
@@ -245,10 +253,12 @@ static void own_apart(struct gpu_cmd *c, const struct qsa_layer *l, const struct
     c->part = "qsa.attend";
     prep(c, b, s, block, apart, n, spans ? s->count : 0, apart);
     c->part = "qsa.index";
+    if (b->budget)
+        pool_again(c, l, s, form, block, apart, n, apart);
     if (spans)
         choose_by_spans(c, b, s, block, apart, n, apart);
     c->part = "qsa.attend";
-    attend_parts(c, b, s, block, apart, n, apart);
+    (form->no_gather ? attend_all : attend_parts)(c, b, s, block, apart, n, apart);
     c->row = 0;
 }
 
@@ -257,7 +267,7 @@ void qsa_record_apart(struct gpu_cmd *c, const struct qsa_layer *l, uint32_t n, 
 {
     assert(n <= d->n_seq);
     products_in(c, l, d, u, n);
-    own_apart(c, l, s, apart, n);
+    own_apart(c, l, s, &d->form, apart, n);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_head * d->dim, n);
 }
 

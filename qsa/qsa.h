@@ -9,6 +9,7 @@
 #include "gpu/kernels.h"
 #include "qsa/qsa_args.h"
 #include "qsa/qsa_cpu_args.h"
+#include "qsa/qsa_form_args.h"
 
 enum {
 #define KERNEL KERNEL_ID
@@ -21,7 +22,8 @@ enum {
 #undef KERNEL
 extern const struct gpu_kernel_table qsa_kernels;
 
-/* How a layer computes. Zero is the fast form; the others are for comparison, give the same bits, and run on the cpu only. */
+/* How a layer computes. Zero is the fast form; the others are for comparison. On the cpu they give the same bits; on a device the mask and the union have
+ * another order of sums, and pooled keys have the same bits. */
 struct qsa_form {
     bool no_gather; /* attention goes over the whole cache, what was not chosen has weight 0 */
     bool no_union;  /* each row of a prompt reads its own blocks, instead of the union of those of QSA_UNION_ROWS rows */
@@ -86,7 +88,7 @@ void qsa_scratch_take(struct qsa_scratch *s, struct arena *a, const struct qsa_d
 
 struct qsa_layer {
     struct qsa_block block;
-    gpu_addr raw, inv_freq; /* see struct qsa_raw_args; only when the form keeps raw keys */
+    struct qsa_raw_keys keys; /* only when the form keeps raw keys */
     struct matmul_job in[5]; /* q with gate, k, v, index q, index k; the last two only when block.budget > 0 */
     struct matmul_job out;
 };

@@ -156,9 +156,9 @@ static inline void weigh(float *w, uint32_t n, float *max, float *sum, float *o,
     }
 }
 
-static void walker_start(struct walker *r, const struct qsa_attend_args *a, const struct qsa_block *b, uint32_t t, uint32_t j, float *memory)
+static void walker_start(struct walker *r, const struct qsa_attend_args *a, const struct qsa_block *b, uint32_t t, uint32_t pos, uint32_t j, float *memory)
 {
-    uint32_t G = b->n_head / b->n_kv, dim = b->dim, n_key = AT(const struct gpu_step, a->step)->pos + t + 1;
+    uint32_t G = b->n_head / b->n_kv, dim = b->dim, n_key = pos + 1;
     const uint32_t *list = AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget);
     const float *qg = AT(const float, a->qg) + ((size_t)t * b->n_head + (size_t)j * G) * 2 * dim;
     *r = (struct walker){ .complete = n_key / QSA_BLOCK, .n_open = n_key % QSA_BLOCK, .q2 = memory, .o = memory + 2 * (size_t)G * dim };
@@ -189,18 +189,18 @@ static void walker_end(const struct walker *r, const struct qsa_attend_args *a, 
 }
 
 /* Rows t0 .. t0 + n_row - 1 and the heads of one kv head go over the blocks together: over the union of their lists or, masked, over every block.
- * The form never shows in a row: it meets the blocks it chose in ascending order, and what it did not choose adds nothing. */
-static void attend_rows(const struct qsa_attend_args *a, uint32_t t0, uint32_t n_row, uint32_t j, bool masked, struct cpu_scratch *scratch)
+ * The form never shows in a row: it meets the blocks it chose in ascending order, and what it did not choose adds nothing. b: the layer block of their
+ * sequence; pos: position of row t0. */
+static void attend_rows(const struct qsa_block *b, const struct qsa_attend_args *a, uint32_t t0, uint32_t pos, uint32_t n_row, uint32_t j, bool masked, struct cpu_scratch *scratch)
 {
-    const struct qsa_block *b = AT(const struct qsa_block, a->block);
     uint32_t G = b->n_head / b->n_kv, dim = b->dim;
     float scale = 1.0f / sqrtf((float)dim), *k_buf = scratch->f, *v_buf = k_buf + QSA_BLOCK * dim, *memory = v_buf + QSA_BLOCK * dim;
     size_t each = (size_t)G * (3 * (size_t)dim + QSA_BLOCK + 2);
     struct walker row[QSA_UNION_ROWS];
-    uint32_t n_seen = (AT(const struct gpu_step, a->step)->pos + t0 + QSA_BLOCK) / QSA_BLOCK; /* blocks of row t0, the open one included */
+    uint32_t n_seen = (pos + QSA_BLOCK) / QSA_BLOCK; /* blocks of row t0, the open one included */
     assert(scratch->n >= 2 * QSA_BLOCK * (size_t)dim + n_row * each);
     for (uint32_t r = 0; r < n_row; r++)
-        walker_start(&row[r], a, b, t0 + r, j, memory + r * each);
+        walker_start(&row[r], a, b, t0 + r, pos + r, j, memory + r * each);
     for (uint32_t block = 0;; block++) {
         uint32_t live[QSA_UNION_ROWS], next = NO_BLOCK;
         for (uint32_t r = 0; r < n_row; r++)
@@ -235,26 +235,32 @@ static void attend_rows(const struct qsa_attend_args *a, uint32_t t0, uint32_t n
 static void attend(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_attend_args *a = args;
-    uint32_t n_kv = AT(const struct qsa_block, a->block)->n_kv;
-    for (uint32_t item = first; item < first + n; item++)
-        attend_rows(a, item / n_kv, 1, item % n_kv, false, scratch);
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t t = item / b->n_kv;
+        attend_rows(b, a, t, gpu_position(a->step, 0, t), 1, item % b->n_kv, false, scratch);
+    }
 }
 
 static void attend_masked(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
-    const struct qsa_attend_args *a = args;
+    const struct qsa_masked_args *a = args;
+    const struct qsa_attend_args rows = { .qg = a->qg, .list = a->list, .out = a->out };
     uint32_t n_kv = AT(const struct qsa_block, a->block)->n_kv;
-    for (uint32_t item = first; item < first + n; item++)
-        attend_rows(a, item / n_kv, 1, item % n_kv, true, scratch);
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t t = item / n_kv;
+        attend_rows(AT(const struct qsa_block, gpu_own_block(a->block, a->apart, t)), &rows, t, gpu_position(a->step, a->apart, t), 1, item % n_kv, true, scratch);
+    }
 }
 
 static void attend_union(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_attend_args *a = args;
-    uint32_t n_kv = AT(const struct qsa_block, a->block)->n_kv, n_tok = AT(const struct gpu_step, a->step)->n_tok;
+    const struct qsa_block *b = AT(const struct qsa_block, a->block);
+    uint32_t n_tok = AT(const struct gpu_step, a->step)->n_tok;
     for (uint32_t item = first; item < first + n; item++) {
-        uint32_t t0 = item / n_kv * QSA_UNION_ROWS;
-        attend_rows(a, t0, MIN((uint32_t)QSA_UNION_ROWS, n_tok - t0), item % n_kv, false, scratch);
+        uint32_t t0 = item / b->n_kv * QSA_UNION_ROWS;
+        attend_rows(b, a, t0, gpu_position(a->step, 0, t0), MIN((uint32_t)QSA_UNION_ROWS, n_tok - t0), item % b->n_kv, false, scratch);
     }
 }
 

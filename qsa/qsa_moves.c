@@ -121,11 +121,11 @@ void qsa_attend_union_moves(const void *args, const struct gpu_at *at, struct gp
 /* Every position, chosen or not */
 void qsa_attend_masked_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
 {
-    const struct qsa_attend_args *a = args;
+    const struct qsa_masked_args *a = args;
     const struct qsa_block *b = gpu_at_block(at, a->block);
     struct gpu_moves chosen = { 0 };
     uint64_t keys = (uint64_t)at->n_tok * at->pos + (uint64_t)at->n_tok * (at->n_tok + 1) / 2;
-    qsa_attend_moves(args, at, &chosen);
+    qsa_attend_moves(&(struct qsa_attend_args){ .block = a->block }, at, &chosen);
     m->activations += chosen.activations;
     m->state += kv_bytes(b, (uint64_t)at->pos + at->n_tok);
     m->flops += 4 * keys * b->n_head * b->dim + 3 * keys * b->n_head;
@@ -139,7 +139,7 @@ void qsa_keep_raw_moves(const void *args, const struct gpu_at *at, struct gpu_mo
     m->state += moves_words((uint64_t)at->n_tok * b->idx_dim);
 }
 
-/* Every complete block again: four raw keys in, a pooled one out, turned by angles of its own */
+/* Every complete block again: four raw keys in, a pooled one out, turned by its row of a table */
 void qsa_repool_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
 {
     const struct qsa_raw_args *a = args;
@@ -147,7 +147,7 @@ void qsa_repool_moves(const void *args, const struct gpu_at *at, struct gpu_move
     uint64_t made = blocks_seen(at, at->n_tok - 1);
     m->vectors += moves_words(b->idx_dim);
     m->state += moves_words(made * (QSA_BLOCK + 1) * b->idx_dim);
-    m->activations += moves_words(b->rope_dim / 2);
+    m->activations += moves_words(made * b->rope_dim);
     m->flops += made * (b->idx_dim * (QSA_BLOCK + 6) + 3 * (b->rope_dim / 2));
 }
 

@@ -1,5 +1,5 @@
-/* qsa_pool.h - the pooled key of a block that this step completes (pool, norm, rope at the block's first token), then the window of raw keys moves on
- * (spec 4.4).
+/* qsa_pool.h - the pooled key of a block: pool, norm, rope at the block's first token (spec 4.4). put_pooled is all of it behind the sum of its four raw
+ * keys; pool() takes those of a block that this step completes, then the window of raw keys moves on.
  *
  * One group per block. Only the block that straddles the start of the step reads the window, and that is block pos / 4, the first one; so its group may also
  * move the window and no other group touches it. Within that group an item has one column to itself, reads it and then moves it, in ascending order: no
@@ -10,16 +10,35 @@
 
 SHARED(f32, key, QSA_IDX_DIM_MAX)
 
+/* The pooled key of `block` from the sum of its raw keys in the item's column, 0 beyond the last one. turn: the rope table's row of its first token. The order
+ * of sums does not depend on the size of the group, since what is added behind the columns is 0. Contains barriers, so key[] may serve block after block. */
+FN void put_pooled(u64 layer, u32 block, f32 sum, u64 turn)
+{
+    u32 n = FIELD(qsa_block, layer, idx_dim), half_rope = FIELD(qsa_block, layer, rope_dim) / 2u, i = LID;
+    f32 x = sum / f32(QSA_BLOCK), gain = 0.0f;
+    if (i < n)
+        gain = LD(f32, FIELD(qsa_block, layer, ik_norm), i);
+    x *= rsqrt_(group_add(x * x) / f32(n) + FIELD(qsa_block, layer, eps)) * gain;
+    if (i < n)
+        key[i] = x;
+    sync_group();
+    if (i < 2u * half_rope) {
+        f32x2 cs = LD(f32x2, turn, i % half_rope);
+        x = i < half_rope ? x * cs.x - key[i + half_rope] * cs.y : key[i - half_rope] * cs.y + x * cs.x;
+    }
+    if (i < n)
+        ST(f32, OFF(FIELD(qsa_block, layer, pooled), block, 4ul * n), i, x);
+}
+
 /* Block number `nth` of those that the step may complete; ik is the key of its first row */
 FN void pool(u64 layer, u64 step, u64 ik, u32 nth)
 {
-    u32 n = FIELD(qsa_block, layer, idx_dim), half_rope = FIELD(qsa_block, layer, rope_dim) / 2u, i = LID;
+    u32 n = FIELD(qsa_block, layer, idx_dim), i = LID;
     u32 pos = FIELD(gpu_step, step, pos), n_tok = FIELD(gpu_step, step, n_tok), block = pos / QSA_BLOCK + nth;
     u64 window = FIELD(qsa_block, layer, window);
     if (block < (pos + n_tok) / QSA_BLOCK) {
-        f32 x = 0.0f, gain = 0.0f;
+        f32 sum = 0.0f;
         if (i < n) {
-            gain = LD(f32, FIELD(qsa_block, layer, ik_norm), i);
             f32 raw[QSA_BLOCK];
             UNROLL for (u32 k = 0u; k < QSA_BLOCK; k++)
             {
@@ -29,20 +48,9 @@ FN void pool(u64 layer, u64 step, u64 ik, u32 nth)
                 else
                     raw[k] = LD(f32, window, (t + 3u - pos) * n + i);
             }
-            UNROLL for (u32 k = 0u; k < QSA_BLOCK; k++) x += raw[k];
+            UNROLL for (u32 k = 0u; k < QSA_BLOCK; k++) sum += raw[k];
         }
-        x /= f32(QSA_BLOCK);
-        x *= rsqrt_(group_add(x * x) / f32(n) + FIELD(qsa_block, layer, eps)) * gain;
-        if (i < n)
-            key[i] = x;
-        sync_group();
-        if (i < 2u * half_rope) {
-            u64 rope = OFF(FIELD(gpu_step, step, rope), block * QSA_BLOCK + 3u - pos, 8ul * half_rope);
-            f32x2 turn = LD(f32x2, rope, i % half_rope);
-            x = i < half_rope ? x * turn.x - key[i + half_rope] * turn.y : key[i - half_rope] * turn.y + x * turn.x;
-        }
-        if (i < n)
-            ST(f32, OFF(FIELD(qsa_block, layer, pooled), block, 4ul * n), i, x);
+        put_pooled(layer, block, sum, OFF(FIELD(gpu_step, step, rope), block * QSA_BLOCK + 3u - pos, 4ul * FIELD(qsa_block, layer, rope_dim)));
     }
     if (nth == 0u && i < n) {
         f32 last[3];

@@ -167,31 +167,29 @@ void qsa_prep_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
 void qsa_keep_raw_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_raw_args *a = args;
-    const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    size_t pos = AT(const struct gpu_step, a->step)->pos, N = b->idx_dim;
+    size_t N = AT(const struct qsa_block, a->block)->idx_dim;
     (void)scratch;
-    memcpy(AT(float, a->raw) + (pos + first) * N, AT(const float, a->ik) + first * N, n * N * sizeof(float));
+    for (uint32_t r = first; r < first + n; r++) {
+        float *raw = AT(float, AT(const struct qsa_raw_keys, gpu_own_block(a->keys, a->apart, r))->raw);
+        memcpy(raw + gpu_position(a->step, a->apart, r) * N, AT(const float, a->ik) + r * N, N * sizeof *raw);
+    }
 }
 
 void qsa_repool_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_raw_args *a = args;
-    const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    const struct gpu_step *step = AT(const struct gpu_step, a->step);
-    const float *inv_freq = AT(const float, a->inv_freq);
-    uint32_t end = MIN(first + n, (step->pos + step->n_tok) / QSA_BLOCK);
+    uint32_t each = (uint32_t)size_up(AT(const struct qsa_block, a->block)->cap_blocks, QSA_REPOOL_GRAIN);
     (void)scratch;
-    for (uint32_t block = first; block < end; block++) {
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t row = a->apart ? item / each : 0, block = item - row * each;
+        const struct qsa_block *b = AT(const struct qsa_block, gpu_own_block(a->block, a->apart, row));
+        const struct qsa_raw_keys *keys = AT(const struct qsa_raw_keys, gpu_own_block(a->keys, a->apart, row));
+        const struct gpu_step *step = a->apart ? gpu_step_of(a->apart, row) : AT(const struct gpu_step, a->step);
         const float *key[QSA_BLOCK];
-        float turn[QSA_ROPE_MAX];
         for (uint32_t k = 0; k < QSA_BLOCK; k++)
-            key[k] = AT(const float, a->raw) + ((size_t)block * QSA_BLOCK + k) * b->idx_dim;
-        for (uint32_t i = 0; i < b->rope_dim / 2; i++) { /* as the table of a step has it */
-            float angle = (float)(block * QSA_BLOCK) * inv_freq[i];
-            turn[2 * i] = cosf(angle);
-            turn[2 * i + 1] = sinf(angle);
-        }
-        pool_key(b, key, turn, AT(float, b->pooled) + (size_t)block * b->idx_dim);
+            key[k] = AT(const float, keys->raw) + ((size_t)block * QSA_BLOCK + k) * b->idx_dim;
+        if (block < (step->pos + step->n_tok) / QSA_BLOCK)
+            pool_key(b, key, AT(const float, keys->turn) + (size_t)block * b->rope_dim, AT(float, b->pooled) + (size_t)block * b->idx_dim);
     }
 }
 
@@ -388,29 +386,40 @@ static void gate_output(float *o, float sum, const float *gate, uint32_t dim)
         o[d] = o[d] / sum / (1.0f + expf(-gate[d]));
 }
 
-/* Spec 4.3 */
+/* Spec 4.3: row t, the heads of kv head j. b: the layer block of its sequence */
+static void attend_row(const struct qsa_block *b, const struct qsa_attend_args *a, uint32_t t, uint32_t j, uint32_t pos)
+{
+    struct chosen set = chosen_of(b, AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget), pos);
+    uint32_t group = b->n_head / b->n_kv;
+    for (uint32_t h = j * group; h < (j + 1) * group; h++) {
+        const float *q = AT(const float, a->qg) + ((size_t)t * b->n_head + h) * 2 * b->dim;
+        float *out = AT(float, a->out) + ((size_t)t * b->n_head + h) * b->dim;
+        double max, sum;
+        softmax_keys(b, &set, 0, set.n_block * QSA_BLOCK + set.n_tail, j, q, &max, &sum, out);
+        gate_output(out, (float)sum, q + b->dim, b->dim);
+    }
+}
 void qsa_attend_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct qsa_attend_args *a = args;
     const struct qsa_block *b = AT(const struct qsa_block, a->block);
-    const struct gpu_step *step = AT(const struct gpu_step, a->step);
-    uint32_t group = b->n_head / b->n_kv;
     (void)scratch;
-    for (uint32_t item = first; item < first + n; item++) {
-        uint32_t t = item / b->n_kv, j = item % b->n_kv, pos = step->pos + t;
-        struct chosen set = chosen_of(b, AT(const uint32_t, a->list) + (size_t)t * (1 + (size_t)b->budget), pos);
-        for (uint32_t h = j * group; h < (j + 1) * group; h++) {
-            const float *q = AT(const float, a->qg) + ((size_t)t * b->n_head + h) * 2 * b->dim;
-            float *out = AT(float, a->out) + ((size_t)t * b->n_head + h) * b->dim;
-            double max, sum;
-            softmax_keys(b, &set, 0, set.n_block * QSA_BLOCK + set.n_tail, j, q, &max, &sum, out);
-            gate_output(out, (float)sum, q + b->dim, b->dim);
-        }
-    }
+    for (uint32_t item = first; item < first + n; item++)
+        attend_row(b, a, item / b->n_kv, item % b->n_kv, gpu_position(a->step, 0, item / b->n_kv));
 }
 
 /* What was not chosen has weight 0. */
-void qsa_attend_masked_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch) { qsa_attend_ref(args, first, n, scratch); }
+void qsa_attend_masked_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct qsa_masked_args *a = args;
+    uint32_t n_kv = AT(const struct qsa_block, a->block)->n_kv;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        uint32_t t = item / n_kv;
+        attend_row(AT(const struct qsa_block, gpu_own_block(a->block, a->apart, t)), &(struct qsa_attend_args){ .qg = a->qg, .list = a->list, .out = a->out }, t,
+                   item % n_kv, gpu_position(a->step, a->apart, t));
+    }
+}
 
 /* The union is a matter of how often a block is read: each row is what it is alone. */
 void qsa_attend_union_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)

@@ -3,7 +3,8 @@
  *   in bits: gather = mask over the whole cache, union of eight rows = each row alone, pooled keys kept = computed again from raw ones; each
  *            for every row of a prompt, for generated tokens, and after a state was saved and loaded
  *
- *   within 5e-4: a device = the cpu in float32, at such lengths
+ *   within 5e-4: a device = the cpu in float32, at such lengths; on a device pooled keys kept = computed again, in bits, and gather = mask within 1e-5 of
+ *   the largest logit, both after a state was saved and loaded
  *
  * and that each form is really what runs; random caches of a seed; how far q8_0 may be from what was stored.
  *
@@ -109,6 +110,18 @@ static status get(void *ctx, void *p, size_t n, struct err *er)
     return OK;
 }
 
+/* The state goes through bytes, and whatever was there is something else in between */
+static void save_and_load(session *s, uint32_t n)
+{
+    struct bytes b = { 0 };
+    MUST(session_save(s, put, &b, &e));
+    MUST(session_reset(s, &e));
+    MUST(session_prefill(s, ids + 3, MIN(n, MOST - 3u), NULL, NULL, &e));
+    MUST(session_load(s, n, get, &b, &e));
+    CHECK(b.at == b.n);
+    free(b.p);
+}
+
 static session_rows_fn each_row; /* keep_rows: every row of a prompt is compared; NULL: the last one, which is far cheaper */
 
 /* A prompt of n ids, then N_GEN more one by one; with `saved` set the state goes through bytes in between */
@@ -119,15 +132,8 @@ static void run(session *s, uint32_t n, bool saved, struct trace *t)
     MUST(session_prefill(s, ids, n, each_row, t, &e));
     MUST(session_flush(s, each_row, t, &e));
     t->row[n - 1] = hash(session_logits(s));
-    if (saved) {
-        struct bytes b = { 0 };
-        MUST(session_save(s, put, &b, &e));
-        MUST(session_reset(s, &e));
-        MUST(session_prefill(s, ids + 3, MIN(n, MOST - 3u), NULL, NULL, &e)); /* whatever was there is something else now */
-        MUST(session_load(s, n, get, &b, &e));
-        CHECK(b.at == b.n);
-        free(b.p);
-    }
+    if (saved)
+        save_and_load(s, n);
     for (uint32_t i = 0; i < N_GEN; i++) {
         MUST(session_decode(s, ids[n + i], &e));
         t->row[n + i] = hash(session_logits(s));
@@ -213,11 +219,13 @@ static void check_raw(void)
 /* ---- a device ---- */
 
 /* Logits after a prompt of n ids, and after two more */
-static void logits_of(session *s, uint32_t n, float *out)
+static void logits_of(session *s, uint32_t n, bool saved, float *out)
 {
     MUST(session_reset(s, &e));
     MUST(session_prefill(s, ids, n, NULL, NULL, &e));
     MUST(session_flush(s, NULL, NULL, &e));
+    if (saved)
+        save_and_load(s, n);
     for (uint32_t i = 0; i < 3; i++) {
         memcpy(out + i * V, session_logits(s), V * sizeof *out);
         if (i < 2)
@@ -235,16 +243,53 @@ static double largest_difference(const float *a, const float *b, size_t n)
     return most;
 }
 
+/* The forms that a device has rows of its own for. Pooled keys that are computed again have the same bits; the mask sums in another order. */
+static const struct device_form {
+    const char *name;
+    struct session_params p;
+    bool same;                           /* bits */
+    const char *prefill_row, *decode_row;
+} device_forms[] = {
+    { "--no-gather", { .no_gather = true }, false, "qsa_attend_masked", "qsa_attend_masked" },
+    { "--no-pooled-cache", { .no_pooled_cache = true }, true, "qsa_repool", "qsa_repool" },
+    { "--pooled-max-tokens 32", { .pooled_max_tokens = 32 }, true, "qsa_repool", "qsa_keep_raw" },
+};
+
+static session *open_device_form(const struct device_form *f, struct session_params p)
+{
+    p.no_gather = f->p.no_gather, p.no_pooled_cache = f->p.no_pooled_cache, p.pooled_max_tokens = f->p.pooled_max_tokens;
+    session *s = open_session(p);
+    CHECK(runs(s, false, f->prefill_row) && runs(s, true, f->decode_row));
+    CHECK(runs(s, true, "qsa_repool") == f->p.no_pooled_cache && runs(s, true, "qsa_attend_part") == !f->p.no_gather);
+    return s;
+}
+
+/* `want`: logits of the device without the form. Returns how far apart they are. */
+static double check_device_form(const struct device_form *f, session *s, uint32_t n, const float *want, float *found)
+{
+    const double allowed = 1e-5; /* of the largest logit */
+    double most = 0, d;
+    logits_of(s, n, true, found);
+    for (size_t i = 0; i < 3 * (size_t)V; i++)
+        most = fmax(most, fabs((double)want[i]));
+    d = largest_difference(want, found, 3 * (size_t)V);
+    bool good = f->same ? memcmp(want, found, 3 * (size_t)V * sizeof *want) == 0 : d <= allowed * most;
+    CHECK(good);
+    if (!good)
+        fprintf(stderr, "%s, %u ids: off by %g, largest logit %g\n", f->name, n, d, most);
+    return d;
+}
+
 /* In float32 a device computes what the cpu does but for the order of sums, whatever the length; cuts among block scores are the same, or the difference
- * were a thousand times as large. n lengths: blocks and the budget, just before, at and behind them, then any. */
-static void check_device(const char *path, uint32_t n)
+ * were a thousand times as large. n lengths: blocks and the budget, just before, at and behind them, then any. The forms: all, or one after the other. */
+static void check_device(const char *path, uint32_t n, bool all_forms)
 {
     const double allowed = 5e-4; /* as for golden values on a device */
     uint32_t budget = model_shape(m)->idx_budget;
     const uint32_t blocks = budget / 4 + 1 + (uint32_t)rand() % (budget / 8);
     const uint32_t around[] = { budget - 1, budget + 1, 4 * blocks - 1, budget, budget + 4, 4 * blocks + 1, budget + 3, 5 };
     struct session_params p = { .n_ctx = MOST + N_GEN, .n_ubatch = 256, .precise = true };
-    double most = 0;
+    double most = 0, most_of_form = 0;
     if (n == 0)
         return;
     if (!device_found(__FILE__, &e)) {
@@ -253,24 +298,33 @@ static void check_device(const char *path, uint32_t n)
     }
     model *cpu = m, *device;
     MUST(model_open(&device, path, &(struct model_params){ .n_threads = 2, .backend = BACKEND_VULKAN, .device = test_device() }, &e));
-    float *want = calloc(3 * (size_t)V, sizeof *want), *found = calloc(3 * (size_t)V, sizeof *found);
-    session *s = open_session(p), *t;
+    float *want = calloc(3 * (size_t)V, sizeof *want), *found = calloc(3 * (size_t)V, sizeof *found), *other = calloc(3 * (size_t)V, sizeof *other);
+    session *s = open_session(p), *t, *form[COUNT_OF(device_forms)];
     m = device;
     t = open_session(p);
+    for (size_t f = 0; f < COUNT_OF(form); f++)
+        form[f] = open_device_form(&device_forms[f], p);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t length = i < COUNT_OF(around) ? around[i] : 1 + (uint32_t)rand() % MOST;
         other_ids();
-        logits_of(s, length, want);
-        logits_of(t, length, found);
+        logits_of(s, length, false, want);
+        logits_of(t, length, false, found);
         double d = largest_difference(want, found, 3 * (size_t)V);
         CHECK(d <= allowed);
         if (!(d <= allowed))
             fprintf(stderr, "%u ids: off by %g, allowed %g\n", length, d, allowed);
         most = d > most ? d : most;
+        for (uint32_t f = 0; f < COUNT_OF(form); f++)
+            if (all_forms || (i + 1) % COUNT_OF(form) == f) { /* the mask where there is something to choose */
+                d = check_device_form(&device_forms[f], form[f], length, found, other);
+                most_of_form = d > most_of_form ? d : most_of_form;
+            }
     }
-    printf("prop_context: %u lengths on %s, largest difference %.2g\n", n, model_device(device), most);
+    printf("prop_context: %u lengths on %s, largest difference %.2g, of a form %.2g\n", n, model_device(device), most, most_of_form);
+    for (size_t f = 0; f < COUNT_OF(form); f++)
+        session_close(form[f]);
     session_close(s), session_close(t);
-    free(want), free(found);
+    free(want), free(found), free(other);
     m = cpu;
     model_close(device);
 }
@@ -384,7 +438,7 @@ int main(int argc, char **argv)
     if (test_size(0, 0, 1)) {
         check_forms(KV_Q8_0, false, 1);
         check_forms(KV_F32, true, 1);
-        check_device(MODEL, 2);
+        check_device(MODEL, 2, true);
     }
     model_close(m);
 
@@ -402,7 +456,7 @@ int main(int argc, char **argv)
         write_with_budget(small, DEVICE_BUDGET);
     MUST(model_open(&m, small, &(struct model_params){ .n_threads = 2, .backend = BACKEND_CPU }, &e));
     CHECK(model_shape(m)->idx_budget == test_size(DEVICE_BUDGET, DEVICE_BUDGET, SMALL_BUDGET));
-    check_device(small, n_device);
+    check_device(small, n_device, argc > 1 || test_size(0, 0, 1));
     model_close(m);
     remove_dir();
     return TEST_END();

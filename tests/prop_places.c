@@ -172,6 +172,8 @@ static void on_device(void)
     round_of(m, (struct session_params){ .n_ctx = 310, .n_seq = 3, .n_ubatch = 64 }, 1, 7);
     round_of(m, (struct session_params){ .n_ctx = 110, .n_seq = 2, .n_ubatch = 64, .verify = true }, 1, 8);
     round_of(m, (struct session_params){ .n_ctx = 300, .n_seq = 8, .n_ubatch = 64, .precise = true }, 3, 9);
+    round_of(m, (struct session_params){ .n_ctx = 310, .n_seq = 3, .n_ubatch = 64, .no_gather = true, .no_pooled_cache = true }, 1, 7);
+    round_of(m, (struct session_params){ .n_ctx = 110, .n_seq = 2, .n_ubatch = 64, .verify = true, .pooled_max_tokens = 2 }, 1, 8);
     plans(m);
     model_close(m);
 }

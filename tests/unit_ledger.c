@@ -360,6 +360,7 @@ static void check_attention(void)
 {
     struct qsa_block b = { .n_head = 4, .n_kv = 2, .dim = 64, .rope_dim = 16, .idx_head = 4, .idx_dim = 32, .budget = 64, .cap_blocks = 4096 };
     struct qsa_attend_args a = { .block = ADDR(&b) };
+    struct qsa_masked_args all = { .block = ADDR(&b) };
     struct qsa_score_args s = { .block = ADDR(&b), .n_row = 1 };
     struct qsa_prep_args p = { .block = ADDR(&b) };
     /* position 9: ten keys, no choice */
@@ -377,9 +378,9 @@ static void check_attention(void)
     CHECK(moves_of(qsa_attend_moves, &a, 2, 4097, 1).state == 4098 * 2 * 2 * 64 * 2);
     b.budget = 64;
     /* so does a mask, whatever is chosen; from its list on it needs what the others need */
-    m = moves_of(qsa_attend_masked_moves, &a, 2, 4097, 1);
+    m = moves_of(qsa_attend_masked_moves, &all, 2, 4097, 1);
     CHECK(m.state == 4098 * 2 * 2 * 64 * 2 && m.activations == 4 * (1 + 64) + 3 * 4 * 4 * 64 && m.flops == 4098 * (4 * 4 * 64 + 3 * 4));
-    m = moves_of(qsa_attend_masked_moves, &a, 4, 8, 2); /* 9 and 10 keys */
+    m = moves_of(qsa_attend_masked_moves, &all, 4, 8, 2); /* 9 and 10 keys */
     CHECK(m.state == 10 * 2 * 2 * 64 * 2 && m.flops == 19 * (4 * 4 * 64 + 3 * 4));
     /* a byte a value, and a scale per 32 of them */
     b.kv_type = QSA_KV_Q8_0;
@@ -394,11 +395,11 @@ static void check_attention(void)
     m = moves_of(qsa_attend_group_moves, &g, 4, 4096, 6);
     CHECK(m.state == (6 * 256 + 9) * 2 * 2 * 64 * 2 && m.flops == (6 * 256 + 9) * (4 * 4 * 64 + 3 * 4));
     CHECK(m.activations == 4 * (65 + 66 + 3 * 6 * 4 * 64));
-    /* raw keys of two rows are kept; all five blocks of 22 positions are pooled from four each, turned by half of 16 angles */
+    /* raw keys of two rows are kept; all five blocks of 22 positions are pooled from four each, turned by a table of 16 numbers for each */
     struct qsa_raw_args r = { .block = ADDR(&b) };
     CHECK(moves_of(qsa_keep_raw_moves, &r, 2, 20, 2).state == 2 * 32 * 4);
     m = moves_of(qsa_repool_moves, &r, 4096, 20, 2);
-    CHECK(m.state == 5 * 5 * 32 * 4 && m.vectors == 32 * 4 && m.activations == 8 * 4 && m.flops == 5 * (32 * 10 + 3 * 8));
+    CHECK(m.state == 5 * 5 * 32 * 4 && m.vectors == 32 * 4 && m.activations == 5 * 16 * 4 && m.flops == 5 * (32 * 10 + 3 * 8));
     /* many rows read a position at most once */
     CHECK(moves_of(qsa_attend_moves, &a, 256, 4096, 128).state == (4096 + 128) * 2 * 2 * 64 * 2);
     /* K and V of a row, and a block is pooled when its fourth token comes */

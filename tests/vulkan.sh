@@ -100,6 +100,7 @@ if [ -z "$short" ]; then
     together 'together, greedy' --ignore-eos
     texts=("${texts[@]:1}")
     together 'together, sampled' --ignore-eos --temp 0.9 --precise
+    together 'together, forms' --ignore-eos --no-gather --no-pooled-cache
 fi
 
 # --- what is said ---
@@ -146,11 +147,29 @@ if [ -z "$short" ]; then
     run bench -q --backend vulkan -p 0 -n 2 -d 600 --fill random -r 1
     ends 'bench, filled' 0 '\| +tg2 @ d600 random \|'
 fi
-for args in --no-gather --no-pooled-cache '--pooled-max-tokens 32' '--kv q8_0'; do
-    # shellcheck disable=SC2086
-    run -q --backend vulkan $args -n 1 "$dir/ls"
-    ends "$args" 1 "^hayate: ${args% 32}: found backend vulkan, in this version only the cpu can do this"
-done
+run -q --backend vulkan --kv q8_0 -n 1 "$dir/ls"
+ends '--kv q8_0' 1 '^hayate: --kv q8_0: found backend vulkan, in this version only the cpu can do this'
+
+# --- forms for comparison: a line of the plan, the ledger of their rows, a state with raw keys ---
+run info --plan -q --backend vulkan --no-pooled-cache -c 4096
+ends 'plan of raw keys' 0 'session: raw index keys +1048576 bytes .* 2 layers x 4096 positions x 32' 'session: rope of blocks +65536 bytes .* 1024 blocks x 16'
+run info --ledger -q --backend vulkan --json -d 4000 --no-gather --no-pooled-cache
+ends 'ledger of forms' 0
+jq -e '[.decode, .prefill | [.rows[].row]] | all(.[]; index("qsa_attend_masked") and index("qsa_repool") and index("qsa_keep_raw"))' "$dir/out" >/dev/null || bad 'ledger of forms'
+if [ -z "$short" ]; then
+    run bench -q --backend vulkan -p 0 -n 1 -d 16384 --fill random -r 1 --no-gather --no-pooled-cache -o jsonl
+    ends 'a step with forms at 16,384' 0
+    jq -e '.device_bytes_allocated == .device_bytes_planned and .no_gather and .no_pooled_cache' "$dir/out" >/dev/null || bad "forms at 16,384: $(cat "$dir/out")"
+    form=(-q --backend vulkan -n 2 --raw --ignore-eos --no-pooled-cache "$dir/ls_")
+    run "${form[@]}" --save-state "$dir/state"
+    ends 'raw keys: a state is saved' 4
+    cp "$dir/out" "$dir/want"
+    run "${form[@]}" --load-state "$dir/state"
+    ends 'raw keys: it is loaded' 4
+    check 'raw keys: the text with a loaded state' cmp -s "$dir/want" "$dir/out"
+    run -q --backend vulkan -n 2 --raw --ignore-eos "$dir/ls_" --load-state "$dir/state"
+    ends 'raw keys: a state of another form' 1 'no-pooled-cache'
+fi
 
 # --- codes hidden in texts: found as often, and as surprising, as on the cpu ---
 if [ "$size" = long ]; then

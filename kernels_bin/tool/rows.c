@@ -10,7 +10,7 @@
 #include "kernels_bin/tool/inspect.h"
 #include "model/model_args.h"
 #include "qsa/qsa_args.h"
-#include "qsa/qsa_cpu_args.h"
+#include "qsa/qsa_form_args.h"
 
 #include <ctype.h>
 #include <stdio.h>
