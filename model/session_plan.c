@@ -1,5 +1,6 @@
 /* session_plan.c - what a session needs, before anything is allocated: sizes, the lines of the plan, whether it fits. */
 #include "gpu/gpu_kernels.h"
+#include "model/lookup.h"
 #include "model/session_impl.h"
 
 #include <stdio.h>
@@ -145,6 +146,8 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
     if (!on_device(m))
         plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
+    if (p->verify)
+        plan_add(plan, "drafts: look-up tables", times(lookup_bytes(p->n_ctx), n), "ids of the timeline, and where the last two and four of them stood before%s", places);
     if (p->head && draft_exists(m))
         draft_plan(m, p, plan);
     plan_add(plan, "session: call lists",

@@ -16,6 +16,15 @@ static struct err e;
 enum { PROMPT = 150, ANSWER = 60, CTX = PROMPT + ANSWER };
 static uint32_t rnd(uint32_t n) { return (uint32_t)rand() % n; }
 
+static size_t n_bytes; /* that malloc was asked for */
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_malloc(size_t n)
+{
+    n_bytes += n;
+    return __real_malloc(n);
+}
+
 static struct draft_stats sum;
 static uint64_t n_shared; /* guesses in steps of several answers */
 
@@ -135,11 +144,24 @@ static void step(model *m, const struct setting *set, struct task *task, uint32_
         }
     if (n == 0)
         return;
+    size_t before = n_bytes;
     MUST(n == 1 ? speculate_step(sp[0], ids[0], room[0], &e) : speculate_rows(sp, ids, room, n, &odds[n], &e));
+    CHECK(n_bytes == before); /* nothing between two tokens */
     for (uint32_t i = 0; i < n && n > 1; i++)
         n_shared += sp[i]->n_guess;
     for (uint32_t i = 0; i < n; i++)
         take(m, set, of[i]);
+}
+
+/* Bytes of the tables by the plan */
+static size_t planned_tables(const model *m, const struct session_params *p)
+{
+    struct plan plan = { 0 };
+    session_plan(m, p, &plan);
+    for (size_t i = 0; i < plan.n; i++)
+        if (strcmp(plan.line[i].name, "drafts: look-up tables") == 0)
+            return plan.line[i].bytes;
+    return 0;
 }
 
 static void round_of(model *m, const struct ids *page, uint32_t i)
@@ -154,17 +176,20 @@ static void round_of(model *m, const struct ids *page, uint32_t i)
     set.sample.top_k = rnd(4) ? 20 : 0;
     set.sample.repeat_penalty = rnd(4) ? 1 : 1.1f;
     memset(task, 0, sizeof task);
-    MUST(session_open(&first, m, &(struct session_params){ .n_ctx = CTX, .n_seq = n_place, .verify = true, .precise = set.precise }, 0, &e));
+    const struct session_params p = { .n_ctx = CTX, .n_seq = n_place, .verify = true, .precise = set.precise };
+    MUST(session_open(&first, m, &p, 0, &e));
     make_task(m, page, &task[0]);
     open_sampler(m, &set, &task[0]);
     size_t needs = sampler_needs(task[0].sample, 0);
     sampler_close(task[0].sample);
     set.n_best = needs <= SESSION_BEST_MAX ? (uint32_t)needs : 0;
     session_want(first, set.n_best);
+    size_t before = n_bytes;
     for (uint32_t k = 0; k < n_place; k++) {
         task[k].s = session_place(first, k);
         MUST(speculate_open(&task[k].sp, task[k].s, set.draft, &e));
     }
+    CHECK(n_bytes - before == planned_tables(m, &p));
     for (bool any = true; n_task || any;) {
         for (uint32_t k = 0; k < n_place && n_task; k++)
             if (!task[k].busy && rnd(4) == 0) {
