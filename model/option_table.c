@@ -629,8 +629,9 @@ static status check(struct parser *p, struct err *e)
     const char *name = option_commands[o->command].name;
     if (o->precise && p->have_kv && o->kv != KV_F32)
         return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found %s", o->kv == KV_F16 ? "f16" : "q8_0");
-    if (o->n_parallel > 1 && (o->command == CMD_BENCH ? o->draft != DRAFT_OFF : o->ledger && o->draft > 0))
-        return fail(e, ERR_USAGE, "--draft: rounds of one sequence are measured and counted, found --parallel %u", o->n_parallel);
+    if (o->ledger && o->draft > 0 && o->n_parallel * ((uint32_t)o->draft + 1) > SESSION_VERIFY_MAX)
+        return fail(e, ERR_USAGE, "--draft: a step has %d rows, found %u for each of %u sequences (--parallel)", SESSION_VERIFY_MAX, (uint32_t)o->draft + 1,
+                    o->n_parallel);
     switch (o->command) {
     case CMD_BENCH:
         return check_bench(o, e);

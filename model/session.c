@@ -66,7 +66,7 @@ static status open_place(session *s, uint32_t k, const struct session_sizes *z, 
     if (s->p.verify) {
         struct arena rows = arena_in(&s->rows);
         forward_take_rows(&s->f, &rows, s->verify_rows);
-        forward_place_verify(&s->f, &mem, s->verify_rows);
+        forward_place_verify(&s->f, &mem, s->verify_rows, s->rows.addr);
     }
     if (on_device(m))
         TRY(gpu_write(m->gpu, first->blocks.addr + k * z->m.blocks.used, blocks, z->m.blocks.used, e));
@@ -93,8 +93,9 @@ static status open_lists(session *s, const struct session_sizes *z, struct err *
     for (int i = 0; i < 2; i++) {
         TRY(session_open_list(s, &s->prefill[i], z->calls, e));
         TRY(session_open_list(s, &s->decode[i], z->calls, e));
-        TRY(session_open_list(s, &s->together.step[i], s->place[0] == s ? z->row_calls : 0, e));
     }
+    if (s->place[0] == s)
+        TRY(session_open_rows(s, z, e));
     if (s->p.verify)
         TRY(session_open_verify(s, e));
     if (s->p.head && draft_exists(s->m))
@@ -155,8 +156,8 @@ static void close_place(session *s)
     for (int i = 0; i < 2; i++) {
         gpu_cmd_close(&s->prefill[i]);
         gpu_cmd_close(&s->decode[i]);
-        gpu_cmd_close(&s->together.step[i]);
     }
+    session_close_rows(s);
     session_close_verify(s);
     draft_close(s->draft);
     free(s->call_seconds);
@@ -281,7 +282,7 @@ void session_want(session *s, uint32_t n_best)
         gpu_cmd_reset(&at->choose);
         session_forget_verify(at);
     }
-    s->together.n = 0;
+    session_forget_rows(s->place[0]);
 }
 
 const struct candidate *session_best(const session *s, size_t *n)

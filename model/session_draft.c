@@ -24,7 +24,6 @@ status session_feed_prompt(session *s, const int32_t *ids, uint32_t n, struct er
 
 void session_rest_head(session *s, bool rests) { s->draft_rests = rests; }
 
-bool session_guesses_together(const session *s) { return !on_device(s->m); }
 bool session_guesses_in_a_row(const session *s) { return on_device(s->m); }
 
 status session_guess(session *s, int32_t id, uint32_t first, uint32_t n, struct guess *out, struct err *e)

@@ -68,7 +68,7 @@ status speculate_rows(struct speculator *const *sp, const int32_t *ids, const si
     struct session_rows step[SESSION_SEQ_MAX];
     struct offer x[SESSION_SEQ_MAX];
     bool choose = sp[0]->draft == DRAFT_AUTO;
-    uint32_t left = session_guesses_together(sp[0]->s) ? SESSION_VERIFY_MAX - n : 0, sum = 0;
+    uint32_t left = SESSION_VERIFY_MAX - n, sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         speculate_end(sp[i]);
         x[i] = look(sp[i], MIN(speculate_most(sp[i], room[i]), choose ? left : left / n));
