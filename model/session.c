@@ -98,7 +98,7 @@ static status open_lists(session *s, const struct session_sizes *z, struct err *
         TRY(session_open_rows(s, z, e));
     if (s->p.verify)
         TRY(session_open_verify(s, e));
-    if (s->p.head && draft_exists(s->m))
+    if (session_takes_head(s->m, &s->p))
         TRY(draft_open(&s->draft, s, e));
     return session_reset(s, e);
 }
@@ -126,8 +126,6 @@ status session_open(session **out, model *m, const struct session_params *p, siz
         return fail(e, ERR_USAGE, "context of %zu positions, expected 1..%u", p->n_ctx, UINT32_MAX / 2);
     if (p->n_seq > SESSION_SEQ_MAX)
         return fail(e, ERR_USAGE, "%u timelines, expected at most %d", p->n_seq, SESSION_SEQ_MAX);
-    if (p->n_seq > 1 && p->head)
-        return fail(e, ERR_USAGE, "the draft head guesses for one timeline, found %u", p->n_seq);
     TRY(session_check_plan(m, p, mem_limit, e));
     session *s = calloc(1, sizeof *s);
     struct session_sizes *z = malloc(sizeof *z);
@@ -361,7 +359,7 @@ status session_check_room(const session *s, const int32_t *ids, size_t n, struct
 /* One prefill step of n rows, n <= ubatch, starting at a group boundary of the segment */
 static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_rows_fn on_rows, void *ctx, struct err *e)
 {
-    TRY(session_feed_head(s, e));
+    TRY(session_feed_heads(s, e));
     TRY(session_settle(s, e));
     forward_begin(&s->f, ids, n, s->n_past);
     if (s->tap) {
@@ -431,7 +429,7 @@ status session_decode(session *s, int32_t id, struct err *e)
 {
     TRY(session_flush(s, NULL, NULL, e));
     TRY(session_check_room(s, &id, 1, e));
-    TRY(session_feed_head(s, e));
+    TRY(session_feed_heads(s, e));
     TRY(session_settle(s, e));
     forward_begin(&s->f, &id, 1, s->n_past);
     if (s->tap) {

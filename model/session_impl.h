@@ -65,6 +65,12 @@ static inline bool on_device(const struct model *m) { return gpu_backend_of(m->g
 
 static inline uint32_t session_seqs(const struct session_params *p) { return MAX(1u, p->n_seq); }
 
+/* Whether places get a draft head: on a device only a place that is alone */
+static inline bool session_takes_head(const struct model *m, const struct session_params *p)
+{
+    return p->head && draft_exists(m) && (session_seqs(p) == 1 || !on_device(m));
+}
+
 /* Everything that is known before allocating: of one place, and of what all share. (session_plan.c) */
 struct session_sizes {
     struct arena recurrent;
@@ -109,8 +115,10 @@ status session_check_room(const session *s, const int32_t *ids, size_t n, struct
  * is that of the last position. */
 status session_take(session *s, uint32_t row0, uint32_t n_row, struct err *e);
 
-/* session_draft.c: shows the head what it has not seen of the last step, before another one takes its place; and the rows of a prompt. */
+/* session_draft.c: shows the head what it has not seen of the last step, before another one takes its place, of any place: those of all; and the rows of a
+ * prompt. */
 status session_feed_head(session *s, struct err *e);
+status session_feed_heads(session *s, struct err *e);
 status session_feed_prompt(session *s, const int32_t *ids, uint32_t n, struct err *e);
 
 /* session_verify.c: lists of verify steps, how many calls they hold, and what empties them. */

@@ -149,7 +149,7 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
         plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
     if (p->verify)
         plan_add(plan, "drafts: look-up tables", times(lookup_bytes(p->n_ctx), n), "ids of the timeline, and where the last two and four of them stood before%s", places);
-    if (p->head && draft_exists(m))
+    if (session_takes_head(m, p))
         draft_plan(m, p, plan);
     plan_add(plan, "session: call lists",
              (n * (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS + (p->verify ? session_verify_calls(&z.f) : 0)) + 2 * z.row_calls +

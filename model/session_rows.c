@@ -87,12 +87,15 @@ static status end_run(const struct session_rows *rows, const struct forward_run 
 {
     session *s = rows->s;
     TRY(session_take(s, run->first, run->n, e));
+    s->step_rows = s->place[0]->f.residual;
+    s->unfed = s->draft != NULL;
     if (run->kept) {
         session_stand(s, rows->ids, rows->n);
         return OK;
     }
     ngram_advance(&s->m->shape, s->past, rows->ids, 1);
     s->n_past++;
+    s->row_ids[0] = *rows->ids;
     return OK;
 }
 
@@ -114,6 +117,7 @@ status session_verify_rows(const struct session_rows *rows, uint32_t n, struct e
     for (uint32_t i = 0; i < n; i++)
         if (!run[i].kept)
             TRY(session_settle(rows[i].s, e));
+    TRY(session_feed_heads(first, e));
     forward_rows_begin(&first->f, run, n);
     list = session_record_rows(first, run, n);
     TRY(session_start(first, &list[0], true, e));
@@ -147,6 +151,9 @@ status session_copy(session *to, session *from, struct err *e)
     to->n_pending = to->n_rows = 0;
     to->row0 = from->row0;
     to->row = from->row;
+    to->unfed = false;
+    if (to->draft)
+        draft_truncate(to->draft, 0);
     to->have_logits = from->have_logits;
     to->logits_here = from->logits_here;
     return OK;

@@ -205,8 +205,9 @@ static void round_of(model *m, const struct ids *page, uint32_t i)
     set.sample.top_k = rnd(4) ? 20 : 0;
     set.sample.repeat_penalty = rnd(4) ? 1 : 1.1f;
     memset(task, 0, sizeof task);
-    const struct session_params p = { .n_ctx = CTX, .n_seq = n_place, .verify = true, .precise = set.precise };
+    const struct session_params p = { .n_ctx = CTX, .n_seq = n_place, .verify = true, .precise = set.precise, .head = !limit.device && i % 2 == 0 };
     MUST(session_open(&first, m, &p, 0, &e));
+    CHECK(session_has_head(session_place(first, 1)) == p.head);
     make_task(m, page, &task[0]);
     open_sampler(m, &set, &task[0]);
     size_t needs = sampler_needs(task[0].sample, 0);
@@ -251,8 +252,10 @@ static void rounds_on(enum backend backend, uint32_t n)
     for (uint32_t i = 0; i < n && page.n > 2 * PROMPT; i++)
         round_of(m, &page, i);
     CHECK(sum.accepted > 0 && sum.drafted > sum.accepted && n_shared > 0); /* both outcomes, and rows of several with guesses, were there */
-    printf("%s: %llu ids in %llu passes, %llu of %llu guesses accepted; %llu guessed in steps of several answers\n", model_backend(m), (unsigned long long)sum.tokens,
-           (unsigned long long)sum.passes, (unsigned long long)sum.accepted, (unsigned long long)sum.drafted, (unsigned long long)n_shared);
+    CHECK(limit.device || (sum.head_accepted > 0 && sum.head_drafted > sum.head_accepted));
+    printf("%s: %llu ids in %llu passes, %llu of %llu guesses accepted; %llu guessed in steps of several answers, %llu of %llu of heads\n", model_backend(m),
+           (unsigned long long)sum.tokens, (unsigned long long)sum.passes, (unsigned long long)sum.accepted, (unsigned long long)sum.drafted, (unsigned long long)n_shared,
+           (unsigned long long)sum.head_accepted, (unsigned long long)sum.head_drafted);
     ids_free(&page);
     model_close(m);
 }
