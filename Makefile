@@ -235,6 +235,7 @@ $(B)/tests/%: tests/%.c $(B)/engine.a
 $(B)/tests/prop_kernels: $(B)/host/host.a
 # Counts what the program allocates
 $(B)/tests/unit_ledger: LIBS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
+$(B)/tests/prop_together: LIBS += -Wl,--wrap=malloc
 # The interpreter of gfx1151 code objects
 GFX11_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/gfx11/*.c))
 $(B)/tests/prop_gfx11 $(B)/tests/prop_forms $(B)/tests/unit_gfx11 $(B)/tests/gfx11_model $(B)/tests/gfx11_sheet: $(GFX11_OBJ)

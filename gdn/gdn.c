@@ -167,3 +167,21 @@ void gdn_record_apart(struct gpu_cmd *c, const struct gdn_layer *l, uint32_t n, 
     c->row = 0;
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_v * d->dim, n);
 }
+
+void gdn_record_apart_kept(struct gpu_cmd *c, const struct gdn_layer *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d,
+                           const struct gdn_rows *kept, gpu_addr runs, gpu_addr u)
+{
+    struct gdn_mix_args mix = { .block = gpu_block(c, &l->block), .qkv = s->conv, .gate = s->gate, .beta = s->beta, .alpha = s->alpha, .out = s->mixed,
+                                .apart = runs };
+    uint32_t width = gdn_width(d);
+    c->part = "gdn";
+    gpu_matmul(c, l->in, COUNT_OF(l->in), u, d->n_embd, n);
+    c->row = GPU_EACH_RUN;
+    CALL(c, gdn_kernels, K_gdn_conv, n * (uint32_t)size_up(width, GDN_CONV_GRAIN), struct gdn_conv_args, .block = mix.block, .raw = s->raw, .out = s->conv,
+         .runs = runs, .stay = 1);
+    gpu_keep(c, runs, s->raw, kept->raw, width, n);
+    gpu_record_parallel(c);
+    CALL(c, gdn_kernels, K_gdn_verify, n * d->n_v, struct gdn_verify_args, .mix = mix, .k = kept->k, .del = kept->del, .decay = kept->decay);
+    c->row = 0;
+    gpu_matmul(c, &l->out, 1, s->mixed, d->n_v * d->dim, n);
+}

@@ -73,5 +73,8 @@ void gdn_record_runs(struct gpu_cmd *c, const struct gdn_layer *l, const struct 
  * block number r of `apart` (struct gpu_step). */
 void gdn_record_apart(struct gpu_cmd *c, const struct gdn_layer *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d, gpu_addr apart,
                       gpu_addr u);
+/* The same for n rows of any sequences that may all be taken back, as in gdn_record_verify, by their runs (n struct gpu_run). kept: of the sequence of l. */
+void gdn_record_apart_kept(struct gpu_cmd *c, const struct gdn_layer *l, uint32_t n, const struct gdn_scratch *s, const struct gdn_dims *d,
+                           const struct gdn_rows *kept, gpu_addr runs, gpu_addr u);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef HAYATE_GDN_ARGS_H
 #define HAYATE_GDN_ARGS_H
 
-#include "gpu/gpu_args.h"
+#include "gpu/run_args.h"
 
 /* The layer block: what every row of one layer reads. K = key heads, H = value heads, N = head dim; width C = 2*K*N + H*N. */
 struct gdn_block {
@@ -17,12 +17,15 @@ struct gdn_block {
     float eps;
 };
 
-/* conv + silu over time per channel, then the window moves on, unless it is to stay. Items: channels. */
+/* conv + silu over time per channel, then the window moves on, unless it is to stay. Items: channels; with runs those of each, rounded up to
+ * GDN_CONV_GRAIN. */
+#define GDN_CONV_GRAIN 64
 struct gdn_conv_args {
     gpu_addr block; /* struct gdn_block */
     gpu_addr raw;   /* [n_tok, C] f32 */
     gpu_addr out;   /* [n_tok, C] f32 */
-    uint32_t n_tok;
+    gpu_addr runs;  /* struct gpu_run, each with a window of its own, or 0 */
+    uint32_t n_tok; /* without runs */
     uint32_t stay;  /* 1: the window stays, because these rows may be taken back */
 };
 
@@ -36,7 +39,8 @@ struct gdn_mix_args {
     gpu_addr beta;  /* [n_tok, H] f32: sigmoid of the beta logits */
     gpu_addr alpha; /* [n_tok, H] f32: decay logits */
     gpu_addr out;   /* [n_tok, H*N] f32 */
-    gpu_addr apart; /* gdn_step: see struct gpu_step; then n_tok is 1, and an item is a head of one row, the rows outermost */
+    gpu_addr apart; /* gdn_step: see struct gpu_step; then n_tok is 1, and an item is a head of one row, the rows outermost. gdn_verify: struct gpu_run;
+                     * then an item is a head of one run, the runs outermost, and n_tok and fold are those of the run. Or 0 */
     uint32_t n_tok;
     uint32_t reserved;
 };

@@ -13,7 +13,7 @@ static void conv(const void *args, uint32_t first, uint32_t n, struct cpu_scratc
     uint32_t past = b->taps - 1, width = b->width;
     const float *raw = AT(const float, a->raw), *w = AT(const float, b->conv);
     float *out = AT(float, a->out), *win = AT(float, b->window);
-    if (b->taps != 4 || n > scratch->n / 4) {
+    if (b->taps != 4 || n > scratch->n / 4 || a->runs) { /* runs: as a device has them */
         gdn_conv_ref(args, first, n, scratch);
         return;
     }
@@ -119,8 +119,13 @@ static void verify(const void *args, uint32_t first, uint32_t n, struct cpu_scra
 {
     const struct gdn_verify_args *a = args;
     const struct gdn_block *b = AT(const struct gdn_block, a->mix.block);
-    uint32_t N = b->dim, n_fold = *AT(const uint32_t, a->fold);
+    uint32_t N = b->dim, n_fold;
     assert(scratch->n >= (size_t)N * N + 2 * N);
+    if (a->mix.apart) { /* as a device has them */
+        gdn_verify_ref(args, first, n, scratch);
+        return;
+    }
+    n_fold = *AT(const uint32_t, a->fold);
     for (uint32_t h = first; h < first + n; h++) {
         float *S = AT(float, b->state) + (size_t)h * N * N, *copy = scratch->f;
         for (uint32_t t = 0; t < n_fold; t++)

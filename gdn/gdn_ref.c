@@ -6,17 +6,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Spec 3.2. The window holds raw values, so the taps reach back over step boundaries. */
-void gdn_conv_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+/* Spec 3.2, for channels of the rows of a run. The window holds raw values, so the taps reach back over step boundaries. */
+static void convolve(const struct gdn_conv_args *a, const struct gpu_run *run, uint32_t first, uint32_t n)
 {
-    const struct gdn_conv_args *a = args;
-    const struct gdn_block *b = AT(const struct gdn_block, a->block);
-    uint32_t past = b->taps - 1, width = b->width;
-    const float *raw = AT(const float, a->raw), *w = AT(const float, b->conv);
-    float *out = AT(float, a->out), *win = AT(float, b->window);
-    (void)scratch;
+    const struct gdn_block *b = AT(const struct gdn_block, a->block + run->blocks);
+    uint32_t past = b->taps - 1, width = b->width, n_tok = run->n;
+    const float *raw = AT(const float, a->raw) + (size_t)run->first * width, *w = AT(const float, b->conv);
+    float *out = AT(float, a->out) + (size_t)run->first * width, *win = AT(float, b->window);
     for (uint32_t c = first; c < first + n; c++) {
-        for (uint32_t t = 0; t < a->n_tok; t++) {
+        for (uint32_t t = 0; t < n_tok; t++) {
             float sum = 0;
             for (uint32_t k = 0; k < b->taps; k++) { /* tap k reads the value past - k tokens ago */
                 uint32_t back = past - k;
@@ -26,9 +24,19 @@ void gdn_conv_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
             out[(size_t)t * width + c] = sum / (1.0f + expf(-sum));
         }
         for (uint32_t k = 0; k < past && !a->stay; k++) /* column k becomes the value of token n_tok - past + k */
-            win[(size_t)k * width + c] = a->n_tok + k >= past ? raw[(size_t)(a->n_tok + k - past) * width + c]
-                                                              : win[(size_t)(a->n_tok + k) * width + c];
+            win[(size_t)k * width + c] = n_tok + k >= past ? raw[(size_t)(n_tok + k - past) * width + c] : win[(size_t)(n_tok + k) * width + c];
     }
+}
+
+void gdn_conv_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct gdn_conv_args *a = args;
+    uint32_t width = AT(const struct gdn_block, a->block)->width, each = (uint32_t)size_up(width, GDN_CONV_GRAIN), i = a->runs ? first / each : 0;
+    struct gpu_run run = gpu_run_of(a->runs, i, a->n_tok);
+    (void)scratch;
+    first -= i * each; /* a block of items lies in one run */
+    if (run.n && first < width)
+        convolve(a, &run, first, MIN(n, width - first));
 }
 
 static float sum_squares(const float *x, uint32_t n)
@@ -95,13 +103,18 @@ void gdn_verify_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scr
 {
     const struct gdn_verify_args *a = args;
     const struct gdn_block *b = AT(const struct gdn_block, a->mix.block);
-    uint32_t N = b->dim, n_fold = *AT(const uint32_t, a->fold);
+    uint32_t N = b->dim;
     assert(scratch->n >= (size_t)N * N + 2 * N);
-    for (uint32_t h = first; h < first + n; h++) {
-        float *S = AT(float, b->state) + (size_t)h * N * N, *copy = scratch->f;
+    for (uint32_t item = first; item < first + n; item++) {
+        struct gpu_run run = gpu_run_of(a->mix.apart, item / b->n_v, a->mix.n_tok); /* run 0 unless there are several */
+        uint32_t h = item % b->n_v, n_fold = a->mix.apart ? run.fold : *AT(const uint32_t, a->fold);
+        float *records = AT(float, a->k + run.kept), *dels = AT(float, a->del + run.kept), *decay = AT(float, a->decay + run.kept), *copy = scratch->f;
+        if (a->mix.apart && run.n == 0)
+            continue;
+        float *S = AT(float, AT(const struct gdn_block, a->mix.block + run.blocks)->state) + (size_t)h * N * N;
         for (uint32_t t = 0; t < n_fold; t++) {
-            const float *k = AT(const float, a->k) + gdn_record_at(b, h, t), *del = AT(const float, a->del) + gdn_record_at(b, h, t);
-            float dec = AT(const float, a->decay)[(size_t)t * b->n_v + h];
+            const float *k = records + gdn_record_at(b, h, t), *del = dels + gdn_record_at(b, h, t);
+            float dec = decay[(size_t)t * b->n_v + h];
             for (uint32_t i = 0; i < N; i++)
                 for (uint32_t j = 0; j < N; j++) {
                     S[i * N + j] *= dec;
@@ -109,9 +122,9 @@ void gdn_verify_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scr
                 }
         }
         memcpy(copy, S, (size_t)N * N * sizeof *S);
-        for (uint32_t t = 0; t < a->mix.n_tok; t++)
-            AT(float, a->decay)[(size_t)t * b->n_v + h] = step_row(&a->mix, b, h, t, copy, AT(float, a->k) + gdn_record_at(b, h, t),
-                                                                   AT(float, a->del) + gdn_record_at(b, h, t), copy + (size_t)N * N);
+        for (uint32_t t = 0; t < run.n; t++)
+            decay[(size_t)t * b->n_v + h] = step_row(&a->mix, b, h, run.first + t, copy, records + gdn_record_at(b, h, t), dels + gdn_record_at(b, h, t),
+                                                     copy + (size_t)N * N);
     }
 }
 

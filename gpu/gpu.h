@@ -60,13 +60,14 @@ struct gpu_kernel_table {
     uint32_t n;
 };
 
-enum { GPU_ARGS_MAX = 128, GPU_EACH_ROW = UINT8_MAX };
+enum { GPU_ARGS_MAX = 128, GPU_EACH_ROW = UINT8_MAX, GPU_EACH_RUN = UINT8_MAX - 1 };
 struct gpu_call {
     const struct gpu_kernel_table *table;
     uint32_t id;
     uint32_t n_items;
     bool parallel; /* needs no barrier after the call before */
-    uint8_t row;   /* of a step with rows of several sequences: 1 + the row that the call is for alone; GPU_EACH_ROW: each row, in its own; 0: all rows */
+    uint8_t row;   /* of a step with rows of several sequences: 1 + the row that the call is for alone; GPU_EACH_ROW: each row, GPU_EACH_RUN: each run, in its own;
+                    * 0: all rows */
     const char *part; /* of the model, for profiles: see struct gpu_cmd */
     uint64_t args[GPU_ARGS_MAX / 8];
 };

@@ -77,9 +77,10 @@ struct copy_args {
 
 /* The step block: what changes from step to step, in memory that the rows read.
  *
- * Rows are apart where each is the next one of a sequence of its own. Then there is a step block for each row, which describes a step of that row alone, and a
- * call has the layer blocks of one sequence: those of the others lie at a fixed distance behind them, and differ only in the addresses of caches and
- * states. An argument `apart` is the address of these step blocks, or 0: all rows follow each other in one sequence. */
+ * Rows are apart where they are of several sequences. Then there is a step block for each row, which describes that row alone, but for n_tok: how many rows of its
+ * sequence there are up to it, 1 where each is of a sequence of its own. A call has the layer blocks of one sequence: those of the others lie at a fixed
+ * distance behind them, and differ only in the addresses of caches and states. An argument `apart` is the address of these step blocks, or 0: all rows
+ * follow each other in one sequence. */
 #define GPU_STEP_BYTES 32
 struct gpu_step {
     gpu_addr ids;  /* [n_tok] i32 */

@@ -90,6 +90,11 @@ void gpu_matmul_apart(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t
     products(c, jobs, n_job, x, x_stride, n_tok, apart);
 }
 
+void gpu_keep(struct gpu_cmd *c, gpu_addr runs, gpu_addr from, gpu_addr to, uint32_t width, uint32_t n)
+{
+    CALL(c, gpu_kernels, K_keep, n * ((width + KEEP_SPAN - 1) / KEEP_SPAN), struct keep_args, .runs = runs, .from = from, .to = to, .width = width);
+}
+
 void gpu_quantise(struct gpu_cmd *c, gpu_addr x, uint32_t x_stride, uint32_t n, uint32_t n_tok, size_t at)
 {
     CALL(c, gpu_kernels, K_quantise, n_tok, struct quantise_args, .x = x, .rows = c->rows + at, .x_stride = x_stride, .n = n);
@@ -125,3 +130,4 @@ void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job
 
 _Static_assert(sizeof(struct matmul_job) == MATMUL_JOB_BYTES, "the kernels step through jobs by this size");
 _Static_assert(sizeof(struct gpu_step) == GPU_STEP_BYTES, "and through the step blocks of rows by this one");
+_Static_assert(sizeof(struct gpu_run) == GPU_RUN_BYTES, "and through the runs by this one");

@@ -5,6 +5,7 @@
 #include "gpu/gpu_args.h"
 #include "gpu/int_rows.h"
 #include "gpu/kernels.h"
+#include "gpu/run_args.h"
 #include "gpu/slide_args.h"
 #include "gpu/top_args.h"
 
@@ -42,6 +43,8 @@ void gpu_add_product(struct gpu_moves *m, const struct gpu_mat *w, uint64_t n_ro
 /* Product of n values x with columns column .. of a row of a matrix in device layout; tmp holds a row. For references. */
 double device_dot(const struct gpu_mat *w, uint64_t row, uint32_t column, const float *x, uint32_t n, float *tmp);
 
+/* Records that the n rows of a step [n, width] f32 go to where their sequences keep them (struct keep_args). */
+void gpu_keep(struct gpu_cmd *c, gpu_addr runs, gpu_addr from, gpu_addr to, uint32_t width, uint32_t n);
 /* Records that rows of x become integers at c->rows + at. */
 void gpu_quantise(struct gpu_cmd *c, gpu_addr x, uint32_t x_stride, uint32_t n, uint32_t n_tok, size_t at);
 /* Product of row r of a matrix that unpacks with a row of integers; tmp holds a row of weights. For references. */

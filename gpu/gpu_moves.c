@@ -68,6 +68,13 @@ void slide_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
     }
 }
 
+void keep_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
+{
+    const struct keep_args *a = args;
+    m->activations += moves_words((uint64_t)at->n_tok * a->width);
+    m->state += moves_words((uint64_t)at->n_tok * a->width);
+}
+
 void argmax_part_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
 {
     const struct argmax_part_args *a = args;

@@ -147,11 +147,14 @@ void copy_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *
 void slide_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct slide_args *a = args;
-    uint32_t count = *AT(const uint32_t, a->count);
     (void)scratch;
     for (uint32_t item = first; item < first + n; item++) {
-        const struct slide_job *job = AT(const struct slide_job, a->job) + item / a->spans;
-        uint32_t c = item % a->spans * SLIDE_SPAN, width = job->width;
+        struct gpu_run run = gpu_run_of(a->runs, item / (a->n_job * a->spans), 1);
+        const struct slide_job *job = AT(const struct slide_job, a->job + run.blocks) + item / a->spans % a->n_job;
+        uint32_t c = item % a->spans * SLIDE_SPAN, width, count = a->runs ? run.fold : *AT(const uint32_t, a->count);
+        if (run.n == 0)
+            continue;
+        width = job->width;
         size_t bytes = c < width ? MIN((uint32_t)SLIDE_SPAN, width - c) * sizeof(float) : 0;
         float *window = AT(float, job->window), *live = AT(float, job->live);
         for (uint32_t k = 0; k < job->past && bytes; k++) { /* row k becomes the one that lies count rows behind it */
@@ -162,6 +165,20 @@ void slide_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch 
             if (live)
                 memcpy(live + (size_t)k * width + c, x + c, bytes);
         }
+    }
+}
+
+void keep_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
+{
+    const struct keep_args *a = args;
+    uint32_t spans = (a->width + KEEP_SPAN - 1) / KEEP_SPAN;
+    (void)scratch;
+    for (uint32_t item = first; item < first + n; item++) {
+        struct gpu_run run = gpu_run_of(a->runs, item / spans, 0);
+        uint32_t c = item % spans * KEEP_SPAN;
+        for (uint32_t r = 0; r < run.n; r++)
+            memcpy(AT(float, a->to + run.kept) + (size_t)r * a->width + c, AT(const float, a->from) + (size_t)(run.first + r) * a->width + c,
+                   MIN((uint32_t)KEEP_SPAN, a->width - c) * sizeof(float));
     }
 }
 

@@ -410,7 +410,6 @@ void engine_say_plan(const struct options *o, const model *m, size_t n_ctx, uint
     struct plan plan = { 0 };
     struct session_params p = session_params_of(o, n_ctx);
     p.n_seq = n_seq;
-    p.head = p.head && n_seq <= 1;
     session_plan(m, &p, &plan);
     console_note(o->con, "%s: %s, %s, context %zu", gguf_name(model_gguf(m)), model_backend(m), model_device(m), n_ctx);
     for (size_t i = 0; i < plan.n; i++)
@@ -437,7 +436,6 @@ status engine_open(struct engine *en, const struct options *o, model *m, prefix_
 {
     struct session_params p = session_params_of(o, n_ctx);
     p.n_seq = n_seq;
-    p.head = p.head && n_seq <= 1;
     *en = (struct engine){ .o = o, .m = m };
     TRY(session_open(&en->s, m, &p, o->mem_limit, e));
     TRY(speculate_open(&en->speculator, en->s, o->draft, e));

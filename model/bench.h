@@ -94,7 +94,8 @@ struct bench {
     size_t n_ctx;
     int32_t *ids;                 /* [n_ctx] depth, then prompt or generated ids */
     void *mark;                   /* of the depth */
-    struct speculator speculator;
+    struct speculator speculator[SESSION_SEQ_MAX]; /* of each place; without guesses the first alone is in use */
+    struct odds odds[SESSION_SEQ_MAX + 1];          /* of steps of so many places */
     struct ids text;              /* -f */
     uint64_t text_hash;
     uint64_t identity, params, bytes; /* of the model */
@@ -112,6 +113,9 @@ const char *draft_name(int draft);
 void test_label(const struct bench_test *t, char out[64]);
 /* Tokens that one run of it evaluates. */
 static inline uint64_t test_tokens(const struct bench_test *t) { return t->n_prompt + t->n_gen * t->n_parallel; }
+
+/* The n_gen ids of a test, which begin at ids, at each of its places from where they are: without guesses side by side, with them each place at its own pace. */
+status bench_generate(struct bench *b, const struct bench_test *t, const int32_t *ids, struct err *e);
 
 /* ---- results ---- */
 

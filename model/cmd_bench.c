@@ -20,18 +20,6 @@ enum { BEFORE_FILL = 64 };
 
 /* ---- one run ---- */
 
-/* One id at every place, from different parts of the trace, so that they do not all choose the same experts */
-static status decode_together(struct bench *b, const struct bench_test *t, const int32_t *ids, uint64_t i, struct err *e)
-{
-    session *place[SESSION_SEQ_MAX];
-    int32_t id[SESSION_SEQ_MAX];
-    for (uint32_t r = 0; r < t->n_parallel; r++) {
-        place[r] = session_place(b->s, r);
-        id[r] = ids[(i + r * (t->n_gen / t->n_parallel + 1)) % t->n_gen];
-    }
-    return session_decode_rows(place, id, t->n_parallel, e);
-}
-
 /* One timed run from where the session is */
 static status run_from_here(struct bench *b, const struct bench_test *t, double *seconds, struct err *e)
 {
@@ -41,12 +29,10 @@ static status run_from_here(struct bench *b, const struct bench_test *t, double 
         TRY(session_prefill(b->s, ids, t->n_prompt, NULL, NULL, e));
         TRY(session_flush(b->s, NULL, NULL, e));
     }
-    for (uint64_t i = 0; i < t->n_gen; i++)
-        TRY(t->n_parallel > 1 ? decode_together(b, t, ids + t->n_prompt, i, e)
-                              : speculate_next(&b->speculator, ids[t->n_prompt + i], t->n_gen - 1 - i, e));
+    TRY(bench_generate(b, t, ids + t->n_prompt, e));
     *seconds = console_now() - t0;
-    speculate_end(&b->speculator);
     for (uint32_t r = 0; r < t->n_parallel; r++) {
+        speculate_end(&b->speculator[r]);
         TRY(session_fetch_logits(session_place(b->s, r), e));
         TRY(model_check_logits(b->m, session_logits(session_place(b->s, r)), e));
     }
@@ -56,8 +42,10 @@ static status run_from_here(struct bench *b, const struct bench_test *t, double 
 /* All places to the depth: its K and V they have, the rest is in the mark */
 static status go_to_mark(struct bench *b, const struct bench_test *t, struct err *e)
 {
-    for (uint32_t r = 0; r < t->n_parallel; r++)
+    for (uint32_t r = 0; r < t->n_parallel; r++) {
         TRY(session_return(session_place(b->s, r), b->mark, e));
+        speculate_begin(&b->speculator[r], b->ids, t->n_depth + t->n_prompt);
+    }
     return OK;
 }
 
@@ -65,7 +53,6 @@ static status go_to_mark(struct bench *b, const struct bench_test *t, struct err
 static status run_once(struct bench *b, const struct bench_test *t, double *seconds, struct err *e)
 {
     TRY(go_to_mark(b, t, e));
-    speculate_begin(&b->speculator, b->ids, t->n_depth + t->n_prompt);
     return run_from_here(b, t, seconds, e);
 }
 
@@ -73,7 +60,8 @@ static status run_once(struct bench *b, const struct bench_test *t, double *seco
 
 static void leave_depth(struct bench *b)
 {
-    speculate_close(&b->speculator);
+    for (uint32_t r = 0; r < SESSION_SEQ_MAX; r++)
+        speculate_close(&b->speculator[r]);
     session_close(b->s);
     free(b->ids);
     free(b->mark);
@@ -181,7 +169,9 @@ static status enter_depth(struct bench *b, const struct bench_test *t, size_t n_
     p.n_ctx = n_ctx;
     p.n_seq = t->n_parallel;
     TRY(session_open(&b->s, b->m, &p, b->o->mem_limit, e));
-    TRY(speculate_open(&b->speculator, b->s, t->draft, e));
+    memset(b->odds, 0, sizeof b->odds);
+    for (uint32_t r = 0; r < t->n_parallel; r++)
+        TRY(speculate_open(&b->speculator[r], session_place(b->s, r), t->draft, e));
     session_device_memory(b->s, &b->memory);
     session_want(b->s, 1); /* greedy, as an answer is by default */
     b->n_ctx = n_ctx;
@@ -259,8 +249,9 @@ static status timed(struct bench *b, struct result *r, struct err *e)
     double seconds;
     TRY(run_once(b, &r->t, &seconds, e));
     r->rate[r->n++] = rate_of(&r->t, seconds);
-    if (r->t.draft != DRAFT_OFF)
-        r->drafts = b->speculator.stats;
+    r->drafts = (struct draft_stats){ 0 };
+    for (uint32_t k = 0; k < r->t.n_parallel && r->t.draft != DRAFT_OFF; k++)
+        drafts_add(&r->drafts, &b->speculator[k].stats);
     readings_add(&r->readings);
     return OK;
 }
@@ -271,7 +262,6 @@ static status profile_test(struct bench *b, const struct result *r, struct err *
     char label[64];
     double seconds;
     profile_restart(b->profile);
-    speculate_begin(&b->speculator, b->ids, r->t.n_depth + r->t.n_prompt);
     TRY(go_to_mark(b, &r->t, e)); /* which chooses among the logits anew: no call of the test */
     TRY(session_profile(b->s, profile_call, b->profile, e));
     status s = run_from_here(b, &r->t, &seconds, e);

@@ -137,6 +137,11 @@ static void print_file(const struct step *decode, const struct colons *roof, con
 static void print_pays(const struct step *st)
 {
     double steps = st[ROUND].total / st[DECODE].total;
+    if (st[DECODE].n_tok > 1) {
+        printf("a round at best: %.3f ms, as long as %.3f decode steps of %u rows; it pays where more than %.3f tokens of it count, of %u\n",
+               1e3 * st[ROUND].total, steps, st[DECODE].n_tok, steps * st[DECODE].n_tok, st[ROUND].n_tok);
+        return;
+    }
     printf("a round at best: %.3f ms, as long as %.3f decode steps; it pays where more tokens of it count, of %u\n", 1e3 * st[ROUND].total, steps,
            st[ROUND].n_tok);
 }
@@ -198,10 +203,11 @@ static void look_between(session *s, const struct tally *t, size_t depth, uint64
 
 static status record(model *m, const struct options *o, size_t depth, struct step *st, struct between *b, struct err *e)
 {
-    uint32_t n_guess = st[ROUND].n_tok ? st[ROUND].n_tok - 1 : 0;
+    uint32_t n_guess = st[ROUND].n_tok ? st[ROUND].n_tok / o->n_parallel - 1 : 0;
     struct session_params p = session_params_of(o, depth + MAX(st[PREFILL].n_tok, 2 * n_guess + 1));
     p.n_ubatch = st[PREFILL].n_tok;
-    p.verify = p.head = n_guess > 0;
+    p.verify = n_guess > 0;
+    p.head = p.verify && p.n_seq <= 1;
     session *s;
     TRY(session_open(&s, m, &p, SIZE_MAX, e));
     session_want(s, 1); /* greedy, as an answer is by default */
@@ -237,7 +243,7 @@ int cmd_ledger(const struct options *o)
     model *m = NULL;
     struct step *st = calloc(N_STEP, sizeof *st);
     struct between b = { 0 };
-    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .draft_path = o->draft_path, .head = o->draft > 0,
+    struct model_params p = { .n_threads = o->n_threads, .backend = o->backend, .device = o->device, .draft_path = o->draft_path, .head = o->draft > 0 && o->n_parallel <= 1,
                               .record_only = true };
     size_t depth = o->ledger_depth;
     status s = st ? model_open(&m, o->model_path, &p, &e) : fail(&e, ERR_NOMEM, "ledger");
@@ -245,7 +251,7 @@ int cmd_ledger(const struct options *o)
         set_step(&st[DECODE], "decode step", o->n_parallel);
         set_step(&st[PREFILL], "prompt step", o->n_ubatch ? o->n_ubatch : 2048);
         if (o->draft > 0)
-            set_step(&st[ROUND], "verify step", (uint32_t)o->draft + 1);
+            set_step(&st[ROUND], "verify step", o->n_parallel * ((uint32_t)o->draft + 1));
         s = record(m, o, depth, st, &b, &e);
     }
     if (s == OK) {

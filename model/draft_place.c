@@ -1,6 +1,7 @@
 /* draft_place.c - memory of the draft head: sizes before anything is allocated, arenas, lists. */
 #include "model/draft_impl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,9 +74,13 @@ static size_t list_bytes(const draft *d)
     return (feed_calls(d) + COUNT_OF(d->few) * COUNT_OF(d->few[0]) * FEED_CALLS + COUNT_OF(d->guess) * GUESS_CALLS + END_CALLS) * sizeof(struct gpu_call);
 }
 
+/* Bytes of the heads of all places */
+static size_t times(size_t bytes, const struct session_params *p) { return size_mul(bytes, session_seqs(p), &bytes) ? bytes : SIZE_MAX; }
+
 void draft_plan(const model *m, const struct session_params *p, struct plan *plan)
 {
     draft *d = calloc(1, sizeof *d);
+    char places[32] = "";
     struct arena kv = { 0 }, window = { 0 };
     struct forward_memory mem = { 0 };
     if (!d)
@@ -83,12 +88,14 @@ void draft_plan(const model *m, const struct session_params *p, struct plan *pla
     init(d, m, p);
     place(d, &kv, &window, &mem, p);
     size_t first = plan->n;
-    plan_add(plan, "draft: K/V, keys", kv.used, "1 layer x %zu positions, %s", p->n_ctx, kv_type_name(p));
-    plan_add(plan, "draft: scratch", window.used + mem.scratch.used + mem.shared.used + mem.blocks.used, "%u rows at once", d->f.max_tok);
+    if (session_seqs(p) > 1)
+        snprintf(places, sizeof places, "; %u places", session_seqs(p));
+    plan_add(plan, "draft: K/V, keys", times(kv.used, p), "1 layer x %zu positions, %s%s", p->n_ctx, kv_type_name(p), places);
+    plan_add(plan, "draft: scratch", times(window.used + mem.scratch.used + mem.shared.used + mem.blocks.used, p), "%u rows at once%s", d->f.max_tok, places);
     for (size_t i = first; i < plan->n; i++)
         plan->line[i].on_device = on_device(m);
-    plan_add(plan, "draft: lists", list_bytes(d) + (on_device(m) ? mem.blocks.used : thread_bytes(d)), "calls of %d guesses in a row, %s", DRAFT_ROUND,
-             on_device(m) ? "layer block on the host" : "threads");
+    plan_add(plan, "draft: lists", times(list_bytes(d) + (on_device(m) ? mem.blocks.used : thread_bytes(d)), p), "calls of %d guesses in a row, %s%s",
+             DRAFT_ROUND, on_device(m) ? "layer block on the host" : "threads", places);
     free(d);
 }
 

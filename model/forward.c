@@ -318,15 +318,17 @@ void forward_init(struct forward *f, const struct shape *s, const struct weights
     f->gdn = (struct gdn_dims){ .n_embd = s->n_embd, .n_k = s->gdn_k_head, .n_v = s->gdn_v_head, .dim = s->gdn_dim, .taps = s->conv_taps };
     f->qsa = (struct qsa_dims){ .n_embd = s->n_embd, .n_head = s->n_head, .n_kv = s->n_head_kv, .device = device, .dim = s->head_dim, .rope_dim = s->rope_dim,
                                 .idx_head = s->idx_head, .idx_dim = s->idx_dim, .budget = s->idx_budget / QSA_RATIO, .form = form };
+    for (uint32_t il = 0; il < s->n_layer; il++)
+        f->qsa.any_dense = f->qsa.any_dense || (s->is_qsa[il] && !s->ratio[il]);
     /* All-row logits go through the head in strips of about 16 MB */
     size_t strip = ((size_t)16 << 20) / ((size_t)s->n_vocab * sizeof(float));
     f->max_logits = (uint32_t)MAX((size_t)DECODE_ROWS, MIN(strip, (size_t)MIN(max_tok, 64u)));
 }
 
-void forward_together(struct forward *f, uint32_t n_seq)
+void forward_together(struct forward *f, uint32_t n_row)
 {
-    f->qsa.n_seq = n_seq;
-    f->max_logits = MAX(f->max_logits, n_seq);
+    f->qsa.n_row = n_row;
+    f->max_logits = MAX(f->max_logits, n_row);
 }
 
 status forward_check_device(const struct shape *s, struct err *e)

@@ -21,7 +21,8 @@ enum { DECODE_ROWS = 8 }; /* rows of a decode step, at most */
 /* What the host writes for every step. */
 struct forward_step {
     uint32_t fold[4 + DECODE_ROWS];        /* rows of the last verify step that count; [1 + i] of run i, where the rows are of several sequences */
-    struct gpu_step step[1 + DECODE_ROWS]; /* of the step; of its run i alone, where the rows are of several sequences */
+    struct gpu_run run[DECODE_ROWS];       /* where they are, on a device */
+    struct gpu_step step[1 + DECODE_ROWS]; /* of the step; where the rows are of several sequences, of its run i alone, on a device of its row i */
 };
 
 /* A hyper-connection module, ready to record. */
@@ -57,6 +58,7 @@ struct forward_verify {
     struct slide_job *slide;  /* [n_slide] */
     uint32_t n_slide, slide_spans;
     const struct verify_rows *rows; /* [n_layer + 1], the last of the n-gram path */
+    gpu_addr rows_at;               /* where their memory begins */
 };
 
 struct forward {
@@ -81,8 +83,9 @@ struct forward {
     struct ple_block *ple_block; /* [2]: of the sequence; of its verify steps */
     /* SHARED memory: what the host writes for every step. A device copies it to the places *_at first. */
     struct gpu_step *step; /* [1 + DECODE_ROWS], in a struct forward_step */
+    struct gpu_run *run; /* [DECODE_ROWS] */
     uint32_t *fold;      /* [1 + DECODE_ROWS] */
-    gpu_addr step_at, fold_at, ids_at, rope_at, ngram_at, shared_delta;
+    gpu_addr step_at, run_at, fold_at, ids_at, rope_at, ngram_at, shared_delta;
     gpu_addr best_at;    /* [DECODE_ROWS, TOP_MAX] struct argmax_best, SHARED too: what forward_choose finds */
     int32_t *ids;        /* [max_tok] */
     float *rope;         /* [3 + max_tok, rope_dim] */
@@ -92,9 +95,9 @@ struct forward {
 
     /* while recording */
     struct forward_runs {
-        const struct forward_run *run; /* [n], in the same scratch; */
+        const struct forward_run *run; /* [n], in the same scratch */
         uint32_t n;                    /* 0: all rows are of this one */
-        bool apart;                    /* one call for all, see struct gpu_step */
+        bool apart, kept;              /* one call for all (see struct gpu_step), which are n rows of whatever runs; they may be taken back */
     } runs;
     gpu_addr residual;   /* [max_tok, n_stream, n_embd]: where it is now */
     bool pending;        /* y of the last block is not in it yet */
@@ -126,8 +129,8 @@ struct forward {
 /* Dimensions and limits; before forward_place. rounded: operands may be rounded, to f16 for the matrix units of a device, to integers on the cpu. */
 void forward_init(struct forward *f, const struct shape *s, const struct weights *w, size_t n_ctx, uint32_t max_tok, uint32_t kv_type, struct qsa_form form,
                   bool device, bool rounded);
-/* Says that steps will hold one row of each of up to n_seq sequences; between forward_init and forward_place. */
-void forward_together(struct forward *f, uint32_t n_seq);
+/* Says that steps will hold up to n_row rows of several sequences; between forward_init and forward_place. */
+void forward_together(struct forward *f, uint32_t n_row);
 /* ERR_UNSUPPORTED, by name, for a shape outside the bounds of the device kernels. */
 status forward_check_device(const struct shape *s, struct err *e);
 /* Memory of a session. Each may only count. */
@@ -180,19 +183,22 @@ void forward_choose(struct gpu_cmd *c, const struct forward *f, uint32_t n_row, 
 /* What a session keeps of the rows of a verify step: rows [n_layer + 1]. May only count. */
 void forward_take_rows(const struct forward *f, struct arena *a, struct verify_rows *rows);
 /* After forward_place: takes the blocks of verify steps and, when there is memory, builds them. */
-void forward_place_verify(struct forward *f, struct forward_memory *m, const struct verify_rows *rows);
+void forward_place_verify(struct forward *f, struct forward_memory *m, const struct verify_rows *rows, gpu_addr rows_at);
 /* A verify step is recorded like a decode step of n_tok rows (2 .. DECODE_ROWS) in phase GDN_VERIFY, with forward_slide behind forward_embed. The *fold
  * first rows of the verify step before go into the recurrent state, the new ones do not. K/V and pooled keys are written by position. */
 void forward_slide(struct gpu_cmd *c, const struct forward *f, gpu_addr fold_at);
 /* The GDN or QSA layer of a verify step: y of u. */
 void forward_verify_layer(struct gpu_cmd *c, const struct forward *f, uint32_t il, uint32_t n_tok);
+/* The same for the first n entries of f->run, on a device. */
+void forward_slide_runs(struct gpu_cmd *c, const struct forward *f, uint32_t n);
 /* The *fold first rows of the last verify step go into the recurrent state, and that is all. */
 void forward_fold(struct gpu_cmd *c, struct forward *f);
 
 /* ---- steps with rows of several sequences: forward_rows.c ---- */
 
 /* Rows of a step that follow each other in one sequence: its schedule, their ids, the position of the first, and what ngram_gather calls past. kept: rows
- * that may be taken back, as those of a verify step, of which the last one left `fold` that count; otherwise it is one row. */
+ * that may be taken back, as those of a verify step, of which the last one left `fold` that count; otherwise it is one row. On a device all runs of a step
+ * are kept, or none is. */
 struct forward_run {
     const struct forward *of;
     const int32_t *ids;
@@ -205,10 +211,8 @@ struct forward_run {
 /* As forward_begin and forward_gather, for the rows of runs [n]. f is the schedule whose layer blocks lie first. */
 void forward_rows_begin(struct forward *f, const struct forward_run *run, uint32_t n);
 void forward_rows_gather(struct forward *f, const struct forward_run *run, uint32_t n);
-/* Whether a step of such runs takes one list, whatever sequences they are of: on a device that of single rows that count. */
-bool forward_rows_apart(const struct forward *f, const struct forward_run *run, uint32_t n);
 /* Records the whole step into the two lists of a decode step (see above); n_best = 0: without forward_choose. The products are those of f. Its bits are
- * those of steps of one row. */
+ * those of steps of one row. On a device the lists are the same for all runs with as many rows that are kept or not. */
 void forward_rows_record(struct gpu_cmd *first, struct gpu_cmd *rest, struct forward *f, const struct forward_run *run, uint32_t n, uint32_t n_best);
 /* What forward.c records differently for such rows */
 void forward_rows_ple_conv(struct gpu_cmd *c, struct forward *f);

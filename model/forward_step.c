@@ -23,16 +23,17 @@ void forward_place_step(struct forward *f, struct forward_memory *m)
     f->inv_freq = arena_take(&m->blocks, s->rope_dim / 2, sizeof(float));
     if (step) {
         f->step = step->step;
+        f->run = step->run;
         f->fold = step->fold;
     }
     f->step_at = ADDR(step) + offsetof(struct forward_step, step), f->ids_at = ADDR(f->ids), f->rope_at = ADDR(f->rope), f->ngram_at = ADDR(f->ngram);
-    f->fold_at = ADDR(step) + offsetof(struct forward_step, fold);
+    f->fold_at = ADDR(step) + offsetof(struct forward_step, fold), f->run_at = ADDR(step) + offsetof(struct forward_step, run);
     f->shared_delta = m->shared_delta;
     if (!f->device)
         return;
     step = arena_take(&m->scratch, 1, sizeof *step);
     f->step_at = ADDR(step) + offsetof(struct forward_step, step);
-    f->fold_at = ADDR(step) + offsetof(struct forward_step, fold);
+    f->fold_at = ADDR(step) + offsetof(struct forward_step, fold), f->run_at = ADDR(step) + offsetof(struct forward_step, run);
     f->ids_at = ADDR(arena_take(&m->scratch, n, sizeof *f->ids));
     f->rope_at = ADDR(arena_take(&m->scratch, rope, sizeof(float)));
     f->ngram_at = ADDR(arena_take(&m->scratch, ngram, sizeof(float)));

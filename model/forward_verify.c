@@ -34,11 +34,11 @@ static void add_slide(struct forward_verify *v, gpu_addr window, gpu_addr next, 
     v->slide_spans = MAX(v->slide_spans, (width + SLIDE_SPAN - 1) / SLIDE_SPAN);
 }
 
-void forward_place_verify(struct forward *f, struct forward_memory *m, const struct verify_rows *rows)
+void forward_place_verify(struct forward *f, struct forward_memory *m, const struct verify_rows *rows, gpu_addr rows_at)
 {
     const struct shape *s = f->shape;
     struct forward_verify *v = &f->verify;
-    *v = (struct forward_verify){ .rows = rows };
+    *v = (struct forward_verify){ .rows = rows, .rows_at = rows_at };
     v->layer = arena_take(&m->blocks, s->n_layer, sizeof *v->layer);
     v->slide = arena_take(&m->blocks, s->n_layer + 1, sizeof *v->slide);
     if (!m->scratch.base)
@@ -70,6 +70,14 @@ void forward_slide(struct gpu_cmd *c, const struct forward *f, gpu_addr fold_at)
     const struct forward_verify *v = &f->verify;
     c->part = "gdn";
     CALL(c, gpu_kernels, K_slide, v->n_slide * v->slide_spans, struct slide_args, .job = gpu_block(c, v->slide), .count = fold_at, .n_job = v->n_slide,
+         .spans = v->slide_spans);
+}
+
+void forward_slide_runs(struct gpu_cmd *c, const struct forward *f, uint32_t n)
+{
+    const struct forward_verify *v = &f->verify;
+    c->part = "gdn";
+    CALL(c, gpu_kernels, K_slide, n * v->n_slide * v->slide_spans, struct slide_args, .job = gpu_block(c, v->slide), .runs = f->run_at, .n_job = v->n_slide,
          .spans = v->slide_spans);
 }
 

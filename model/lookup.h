@@ -20,7 +20,7 @@ struct lookup {
 /* For timelines of at most n_max ids. ERR_NOMEM. */
 status lookup_open(struct lookup *l, size_t n_max, struct err *e);
 void lookup_close(struct lookup *l);
-/* Bytes that lookup_open takes. */
+/* Bytes that lookup_open takes: a line of the plan of a session with guesses. */
 size_t lookup_bytes(size_t n_max);
 /* An empty timeline. */
 void lookup_reset(struct lookup *l);

@@ -195,8 +195,6 @@ struct session_rows {
     uint32_t n;
 };
 status session_verify_rows(const struct session_rows *rows, uint32_t n, struct err *e);
-/* Whether guesses of several places at once take one list of calls like any other; on a device each new pattern of rows has to be recorded there. */
-bool session_guesses_together(const session *s);
 /* Takes `to` to where `from` stands, another place of the same session, whose logits are good. */
 status session_copy(session *to, session *from, struct err *e);
 
@@ -219,7 +217,8 @@ void session_gathered(const session *s, uint64_t *rows, double *seconds);
  * Positions lie inside the context and n in session_n_ubatch. The timeline stays where it is. */
 status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e);
 /* The same for a round with n_guess guesses (1 .. SESSION_VERIFY_MAX - 1) that all come true: session_verify of n_guess + 1 rows at pos, and where there is a
- * draft head what it does until the next one: it sees the new rows, and guesses as many times. Copies of its state are the part SESSION_COPY_PART. The context must hold pos + 2 * n_guess + 1. Needs session_params.verify. */
+ * draft head what it does until the next one: it sees the new rows, and guesses as many times. Copies of its state are the part SESSION_COPY_PART. The context must hold pos + 2 * n_guess + 1. Needs session_params.verify.
+ * Of several places: the step of so many rows of each of them, together up to SESSION_VERIFY_MAX. */
 #define SESSION_COPY_PART "draft.copy"
 status session_record_round(session *s, size_t pos, uint32_t n_guess, session_call_fn fn, void *ctx, struct err *e);
 

@@ -267,16 +267,16 @@ struct ple_block {
     gpu_addr window; /* [(taps - 1) * dilation, width] f32: z of the last tokens, oldest first */
 };
 
-/* Steps 7-9: dilated depthwise convolution over z, R += gv + silu(o); the window moves on. Items: channels n_stream * n_embd; of rows that are apart those of
- * each row, rounded up to PLE_CONV_GRAIN. */
+/* Steps 7-9: dilated depthwise convolution over z, R += gv + silu(o); the window moves on. Items: channels n_stream * n_embd; with runs those of each,
+ * rounded up to PLE_CONV_GRAIN. */
 #define PLE_CONV_GRAIN 64
 struct ple_conv_args {
     gpu_addr z, gv;    /* [n_tok, width] f32 */
     gpu_addr conv;     /* [width, taps] f32, last tap = current token */
     gpu_addr block;    /* struct ple_block */
     gpu_addr residual; /* [n_tok, width] f32, in and out */
-    gpu_addr apart;    /* see struct gpu_step; then n_tok is 1 */
-    uint32_t width, taps, dilation, n_tok;
+    gpu_addr apart;    /* struct gpu_run, each with a window of its own, or 0 */
+    uint32_t width, taps, dilation, n_tok; /* n_tok: without runs */
 };
 
 #endif

@@ -54,16 +54,12 @@ static void ple_conv(const void *args, uint32_t first, uint32_t n, struct cpu_sc
 {
     enum { TAPS = 8 };
     const struct ple_conv_args *a = args;
-    if (a->taps > TAPS || a->width % VEC) {
+    if (a->taps > TAPS || a->width % VEC || a->apart) { /* runs: as a device has them */
         ple_conv_ref(args, first, n, scratch);
         return;
     }
-    uint32_t each = (uint32_t)size_up(a->width, PLE_CONV_GRAIN), row = a->apart ? first / each : 0; /* a block of items lies in one row */
-    first -= row * each;
-    n = MIN(n, a->width - MIN(first, a->width));
-    size_t begin = (size_t)row * a->width;
-    const float *z = AT(const float, a->z) + begin, *w = AT(const float, a->conv), *gv = AT(const float, a->gv) + begin;
-    float *window = AT(float, AT(const struct ple_block, gpu_own_block(a->block, a->apart, row))->window), *residual = AT(float, a->residual) + begin;
+    const float *z = AT(const float, a->z), *w = AT(const float, a->conv), *gv = AT(const float, a->gv);
+    float *window = AT(float, AT(const struct ple_block, a->block)->window), *residual = AT(float, a->residual);
     uint32_t past = (a->taps - 1) * a->dilation;
     for (uint32_t c = first; c < first + n; c += VEC) {
         vf tap[TAPS];

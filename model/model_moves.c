@@ -205,8 +205,7 @@ void ple_gate_moves(const void *args, const struct gpu_at *at, struct gpu_moves 
 void ple_conv_moves(const void *args, const struct gpu_at *at, struct gpu_moves *m)
 {
     const struct ple_conv_args *a = args;
-    uint64_t n = (uint64_t)a->n_tok * a->width; /* of rows that are apart one */
-    (void)at;
+    uint64_t n = (uint64_t)(a->apart ? at->n_tok : a->n_tok) * a->width;
     m->vectors += moves_words((uint64_t)a->width * a->taps);
     m->state += 2 * moves_words((uint64_t)(a->taps - 1) * a->dilation * a->width);
     m->activations += moves_words(4 * n);

@@ -424,12 +424,12 @@ void ple_gate_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
 }
 
 /* Channels first .. of the rows of one sequence, which begin at row0 */
-static void convolve_ngrams(const struct ple_conv_args *a, uint32_t row0, uint32_t first, uint32_t n)
+static void convolve_ngrams(const struct ple_conv_args *a, const struct gpu_run *run, uint32_t first, uint32_t n)
 {
-    const float *z = AT(const float, a->z) + (size_t)row0 * a->width, *w = AT(const float, a->conv);
-    float *win = AT(float, AT(const struct ple_block, gpu_own_block(a->block, a->apart, row0))->window), *R = AT(float, a->residual);
+    const float *z = AT(const float, a->z) + (size_t)run->first * a->width, *w = AT(const float, a->conv);
+    float *win = AT(float, AT(const struct ple_block, a->block + run->blocks)->window), *R = AT(float, a->residual);
     uint32_t past = (a->taps - 1) * a->dilation;
-    for (uint32_t t = 0; t < a->n_tok; t++)
+    for (uint32_t t = 0; t < run->n; t++)
         for (uint32_t c = first; c < first + n; c++) {
             float sum = 0;
             for (uint32_t k = 0; k < a->taps; k++) {
@@ -437,21 +437,22 @@ static void convolve_ngrams(const struct ple_conv_args *a, uint32_t row0, uint32
                 sum += w[c * a->taps + k] *
                        (t >= back ? z[(size_t)(t - back) * a->width + c] : win[(size_t)(past + t - back) * a->width + c]);
             }
-            size_t at = (size_t)(row0 + t) * a->width + c;
+            size_t at = (size_t)(run->first + t) * a->width + c;
             R[at] += AT(const float, a->gv)[at] + act_apply(ACT_SILU, sum);
         }
     for (uint32_t k = 0; k < past; k++) /* column k becomes the z of token n_tok - past + k */
         memmove(win + (size_t)k * a->width + first,
-                (a->n_tok + k >= past ? z + (size_t)(a->n_tok + k - past) * a->width : win + (size_t)(a->n_tok + k) * a->width) + first,
+                (run->n + k >= past ? z + (size_t)(run->n + k - past) * a->width : win + (size_t)(run->n + k) * a->width) + first,
                 n * sizeof *win);
 }
 
 void ple_conv_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct ple_conv_args *a = args;
-    uint32_t each = (uint32_t)size_up(a->width, PLE_CONV_GRAIN), row = a->apart ? first / each : 0; /* a block of items lies in one row */
+    uint32_t each = (uint32_t)size_up(a->width, PLE_CONV_GRAIN), i = a->apart ? first / each : 0; /* a block of items lies in one run */
+    struct gpu_run run = gpu_run_of(a->apart, i, a->n_tok);
     (void)scratch;
-    first -= row * each;
-    if (first < a->width)
-        convolve_ngrams(a, row, first, MIN(n, a->width - first));
+    first -= i * each;
+    if (run.n && first < a->width)
+        convolve_ngrams(a, &run, first, MIN(n, a->width - first));
 }

@@ -8,7 +8,7 @@ struct session_params session_params_of(const struct options *o, size_t n_ctx)
     return (struct session_params){ .n_ctx = n_ctx, .n_ubatch = o->n_ubatch, .kv = o->kv, .precise = o->precise, .no_gather = o->no_gather,
                                     .no_union = o->no_union, .no_pooled_cache = o->no_pooled_cache, .pooled_max_tokens = o->pooled_max_tokens,
                                     .n_seq = o->n_parallel, .verify = o->draft != DRAFT_OFF,
-                                    .head = o->draft != DRAFT_OFF && o->n_parallel <= 1, .draft_dense = o->draft_dense, .draft_joint = o->draft_joint };
+                                    .head = o->draft != DRAFT_OFF, .draft_dense = o->draft_dense, .draft_joint = o->draft_joint };
 }
 
 struct copying {

@@ -145,7 +145,7 @@ const struct option_row option_rows[] = {
     { "-np --parallel", "N", ON(RUN) | ON(BATCH), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
       .help = "decode N inputs together, so that weights are read once for all of them; rows left over carry guesses. Each answer is the one it is alone, memory is planned for N" },
     { "-np --parallel", "N", ON(BENCH), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
-      .help = "decode N sequences together in the tests of -n; the tokens of all are counted" },
+      .help = "decode N sequences together in the tests of -n; the tokens of all are counted, and with --draft rows left over carry guesses" },
     { "-np --parallel", "N", ON(INFO), G_SPEED, UINT32, AT(n_parallel), 1, SESSION_SEQ_MAX, .def = "1",
       .help = "--plan: memory for N inputs at once; --ledger: a decode step of N rows, each of its own sequence" },
     { "--mem-limit", "SIZE", ENGINE, G_SPEED, BYTES, AT(mem_limit), .def = "free memory", .help = "refuse a session that needs more than SIZE (8G, 500M)" },
@@ -164,7 +164,7 @@ const struct option_row option_rows[] = {
       .help = "how weights for a GPU are read: direct, which leaves the page cache alone, or mmap, through it; the CPU uses them where they are mapped, with copy a copy in large pages" },
     { "--no-graph", NULL, ENGINE | ON(SELFTEST), G_SPEED, FLAG, AT(no_graph), .help = "hip: launch every call by itself instead of replaying a graph" },
     { "--draft", "N|auto|off", ON(INFO), G_SPEED, CHOICE, AT(draft), .choices = DRAFT_CHOICES, .def = "auto",
-      .help = "--plan: memory for guesses, unless off; --ledger: also a round with N guesses (1 to 7) and what it copies" },
+      .help = "--plan: memory for guesses, unless off; --ledger: also a round with N guesses (1 to 7) for each of --parallel sequences, and what it copies" },
     { "--draft", "N|auto|off", ASK, G_SPEED, CHOICE, AT(draft), .choices = DRAFT_CHOICES, .def = "auto",
       .help = "guess the next N tokens (1 to 7) from the text so far and check them in one step; auto: as many as pay. The answer is the same" },
     { "--draft", "N|auto|off", ON(BENCH), G_SPEED, CHOICE, AT(draft), .choices = DRAFT_CHOICES, .def = "off",
@@ -629,8 +629,9 @@ static status check(struct parser *p, struct err *e)
     const char *name = option_commands[o->command].name;
     if (o->precise && p->have_kv && o->kv != KV_F32)
         return fail(e, ERR_USAGE, "--precise: keeps K and V in f32, found %s", o->kv == KV_F16 ? "f16" : "q8_0");
-    if (o->n_parallel > 1 && (o->command == CMD_BENCH ? o->draft != DRAFT_OFF : o->ledger && o->draft > 0))
-        return fail(e, ERR_USAGE, "--draft: rounds of one sequence are measured and counted, found --parallel %u", o->n_parallel);
+    if (o->ledger && o->draft > 0 && o->n_parallel * ((uint32_t)o->draft + 1) > SESSION_VERIFY_MAX)
+        return fail(e, ERR_USAGE, "--draft: a step has %d rows, found %u for each of %u sequences (--parallel)", SESSION_VERIFY_MAX, (uint32_t)o->draft + 1,
+                    o->n_parallel);
     switch (o->command) {
     case CMD_BENCH:
         return check_bench(o, e);

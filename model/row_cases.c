@@ -109,6 +109,19 @@ struct gpu_step *case_apart(struct row_case *c, uint32_t n, size_t stride)
     return step;
 }
 
+struct gpu_run *case_runs(struct row_case *c, uint32_t n, size_t block_stride, size_t kept_stride, uint32_t most_fold)
+{
+    struct gpu_run *run = case_struct(c, "runs", n * sizeof *run);
+    for (uint32_t i = 0, first = 0; i < n; first += run[i++].n) {
+        uint32_t other = case_rnd(c, i + 1);
+        run[i] = (struct gpu_run){ .first = first, .n = first < n ? 1 + case_rnd(c, n - first) : 0, .fold = case_rnd(c, 3) ? case_rnd(c, most_fold + 1) : 0,
+                                   .blocks = run[other].blocks, .kept = run[other].kept };
+        run[other].blocks = (uint32_t)(i * block_stride);
+        run[other].kept = i * kept_stride;
+    }
+    return run;
+}
+
 void case_tolerance(struct row_case *c, const void *buf, double abs, double rel)
 {
     for (uint32_t i = 0; i < c->n_buf; i++)

@@ -12,7 +12,7 @@
 #define HAYATE_MODEL_ROW_CASES_H
 
 #include "gpu/gpu.h"
-#include "gpu/gpu_args.h"
+#include "gpu/run_args.h"
 
 enum buf_kind {
     BUF_IN,     /* must not change */
@@ -64,6 +64,9 @@ uint32_t *case_u32(struct row_case *c, const char *name, enum buf_kind kind, siz
 void *case_struct(struct row_case *c, const char *name, size_t bytes); /* zeroed */
 /* Step blocks of n rows that are apart, "steps": their layer blocks lie at multiples 0 .. n - 1 of stride, in any order; everything else is 0. */
 struct gpu_step *case_apart(struct row_case *c, uint32_t n, size_t stride);
+/* Runs of a step of n rows, "runs": a random number of them, and n entries in all. Their layer blocks lie at multiples of block_stride and what they keep at
+ * multiples of kept_stride, 0 .. n - 1 in any order; fold is up to most_fold. */
+struct gpu_run *case_runs(struct row_case *c, uint32_t n, size_t block_stride, size_t kept_stride, uint32_t most_fold);
 /* How large weights are, for tolerances: the largest one, and the largest root mean square of a row */
 struct weights_size {
     float most, rms;

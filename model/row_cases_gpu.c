@@ -165,24 +165,39 @@ static void copy(struct row_case *c)
     case_call(c, &a, sizeof a, (uint32_t)size_up(longest, COPY_GRAIN));
 }
 
-/* Up to three windows, some with a second place; moved by less and by more than they hold */
+/* Up to three windows, some with a second place; moved by less and by more than they hold. In runs each sequence has as many, with jobs of its own. */
 static void slide(struct row_case *c)
 {
     static const char *const name[3][3] = { { "window 0", "next 0", "live 0" }, { "window 1", "next 1", "live 1" }, { "window 2", "next 2", "live 2" } };
-    uint32_t n_job = 1 + case_rnd(c, 3), spans = 0, *count = case_u32(c, "count", BUF_IN, 1);
-    struct slide_job *job = case_struct(c, "jobs", n_job * sizeof *job);
-    *count = c->round % 4 ? case_rnd(c, 9) : 0;
+    bool runs = c->round % 3 == 1;
+    uint32_t n_job = 1 + case_rnd(c, 3), spans = 0, *count = case_u32(c, "count", BUF_IN, 1), n_seq = runs ? 1 + case_rnd(c, 8) : 1;
+    struct slide_job *job = case_struct(c, "jobs", n_seq * n_job * sizeof *job);
+    *count = runs ? POISON : c->round % 4 ? case_rnd(c, 9) : 0;
     for (uint32_t i = 0; i < n_job; i++) {
         uint32_t width = case_size(c, i, SLIDE_SPAN, 1, 1000), past = 1 + case_rnd(c, 9);
-        job[i] = (struct slide_job){ .window = ADDR(case_f32(c, name[i][0], BUF_INOUT, (size_t)past * width)),
-                                     .next = ADDR(case_f32(c, name[i][1], BUF_IN, 8 * (size_t)width)), .width = width, .past = past };
-        if (case_rnd(c, 2))
-            job[i].live = ADDR(case_f32(c, name[i][2], BUF_OUT, (size_t)past * width));
+        size_t n_window = (size_t)past * width, n_next = 8 * (size_t)width;
+        float *window = case_f32(c, name[i][0], BUF_INOUT, n_seq * n_window), *next = case_f32(c, name[i][1], BUF_IN, n_seq * n_next);
+        float *live = case_rnd(c, 2) ? case_f32(c, name[i][2], BUF_OUT, n_seq * n_window) : NULL;
+        for (uint32_t s = 0; s < n_seq; s++)
+            job[s * n_job + i] = (struct slide_job){ .window = ADDR(window + s * n_window), .next = ADDR(next + s * n_next),
+                                                     .live = live ? ADDR(live + s * n_window) : 0, .width = width, .past = past };
         spans = MAX(spans, (width + SLIDE_SPAN - 1) / SLIDE_SPAN);
     }
     struct slide_args a = { .job = ADDR(job), .count = ADDR(count), .n_job = n_job, .spans = spans };
-    case_shape(c, "%u windows by %u rows, first of %u x %u", n_job, *count, job[0].past, job[0].width);
-    case_call(c, &a, sizeof a, n_job * spans);
+    if (runs)
+        a.runs = ADDR(case_runs(c, n_seq, n_job * sizeof *job, 0, 8));
+    case_shape(c, "%u windows by %u rows, first of %u x %u, %u entries", n_job, runs ? 8 : *count, job[0].past, job[0].width, n_seq);
+    case_call(c, &a, sizeof a, n_seq * n_job * spans);
+}
+
+static void keep(struct row_case *c)
+{
+    uint32_t T = 1 + case_rnd(c, 8), width = case_size(c, 0, KEEP_SPAN, 1, 1000);
+    size_t stride = (8 + case_rnd(c, 3)) * (size_t)width;
+    struct keep_args a = { .runs = ADDR(case_runs(c, T, 0, stride * sizeof(float), 0)), .from = ADDR(case_f32(c, "from", BUF_IN, (size_t)T * width)),
+                           .to = ADDR(case_f32(c, "to", BUF_OUT, T * stride)), .width = width };
+    case_shape(c, "%u rows of %u", T, width);
+    case_call(c, &a, sizeof a, T * ((width + KEEP_SPAN - 1) / KEEP_SPAN));
 }
 
 static void argmax_part(struct row_case *c)
@@ -271,6 +286,7 @@ const struct row_cases gpu_cases[] = {
     { .ref = matmul_int_ref, .build = case_matmul_int },
     { .ref = copy_ref, .build = copy },
     { .ref = slide_ref, .build = slide },
+    { .ref = keep_ref, .build = keep },
     { .ref = argmax_part_ref, .build = argmax_part },
     { .ref = argmax_ref, .build = argmax },
     { .ref = top_part_ref, .build = top_part },

@@ -189,9 +189,9 @@ static void ple_gate(struct row_case *c)
 
 static void ple_conv(struct row_case *c)
 {
-    bool apart = c->round % 3 == 2;
-    uint32_t T = case_size(c, 0, 4, 1, apart ? 8 : 20), width = case_size(c, 1, PLE_CONV_GRAIN, 1, 200), taps = 1 + case_rnd(c, 4), dilation = 1 + case_rnd(c, 3);
-    uint32_t n_seq = apart ? T : 1;
+    bool runs = c->round % 3 == 2;
+    uint32_t T = case_size(c, 0, 4, 1, runs ? 8 : 20), width = case_size(c, 1, PLE_CONV_GRAIN, 1, 200), taps = 1 + case_rnd(c, 4), dilation = 1 + case_rnd(c, 3);
+    uint32_t n_seq = runs ? T : 1;
     size_t n = (size_t)T * width, n_window = (size_t)(taps - 1) * dilation * width;
     float *residual = case_f32(c, "residual", BUF_INOUT, n), *window = case_f32(c, "window", BUF_INOUT, n_seq * n_window);
     struct ple_block *b = case_struct(c, "block", n_seq * sizeof *b);
@@ -199,12 +199,12 @@ static void ple_conv(struct row_case *c)
         b[s].window = ADDR(window + s * n_window);
     struct ple_conv_args a = { .z = ADDR(case_f32(c, "z", BUF_IN, n)), .gv = ADDR(case_f32(c, "gv", BUF_IN, n)), .block = ADDR(b), .residual = ADDR(residual),
                                .conv = ADDR(case_f32(c, "conv", BUF_IN, (size_t)width * taps)), .width = width, .taps = taps, .dilation = dilation, .n_tok = T / n_seq };
-    if (apart)
-        a.apart = ADDR(case_apart(c, T, sizeof *b));
+    if (runs)
+        a.apart = ADDR(case_runs(c, T, sizeof *b, 0, 0));
     /* silu of a sum of `taps` terms (slope below 1.1, values up to taps), then three terms that add up to at most taps + 2 */
     case_tolerance(c, residual, 1.1 * SUM_ABS(taps, 1) * taps + SIGMOID_REL(taps) * taps + SUM_ABS(2, taps + 2), 0);
-    case_shape(c, "n_tok %u%s, width %u, taps %u, dilation %u", T, apart ? " apart" : "", width, taps, dilation);
-    case_call(c, &a, sizeof a, apart ? T * (uint32_t)size_up(width, PLE_CONV_GRAIN) : width);
+    case_shape(c, "n_tok %u%s, width %u, taps %u, dilation %u", T, runs ? " in runs" : "", width, taps, dilation);
+    case_call(c, &a, sizeof a, runs ? T * (uint32_t)size_up(width, PLE_CONV_GRAIN) : width);
 }
 
 const struct row_cases model_cases[] = {

@@ -47,6 +47,19 @@ static void scatter(struct row_case *c, struct layer *l)
     }
 }
 
+/* Some rows that are apart become those behind the row before, in its sequence */
+static void follow(struct row_case *c, struct layer *l)
+{
+    for (uint32_t r = 1; r < l->n_tok; r++) {
+        uint32_t pos = l->apart[r - 1].pos + 1;
+        if (pos / QSA_BLOCK >= l->b->cap_blocks || case_rnd(c, 3) == 0)
+            continue;
+        l->apart[r].n_tok = l->apart[r - 1].n_tok + 1;
+        l->apart[r].pos = pos;
+        l->apart[r].blocks = l->apart[r - 1].blocks;
+    }
+}
+
 /* The other blocks: caches of their own, and all else alike */
 static void spread(const struct layer *l)
 {
@@ -114,7 +127,10 @@ static void prep(struct row_case *c)
 {
     struct layer l = layer(c, c->round % 4 ? 1 + case_rnd(c, 50) : 0, 4, 13);
     struct qsa_block *b = l.b;
+    bool stays = l.apart && case_rnd(c, 2);
     b->kv_type = c->round % 2 ? QSA_KV_F32 : QSA_KV_F16;
+    if (stays)
+        follow(c, &l);
     rope_table(c, &l);
     b->q_norm = ADDR(case_f32(c, "q_norm", BUF_IN, b->dim)), b->k_norm = ADDR(case_f32(c, "k_norm", BUF_IN, b->dim));
     b->iq_norm = ADDR(case_f32(c, "iq_norm", BUF_IN, b->idx_dim));
@@ -142,6 +158,7 @@ static void prep(struct row_case *c)
     case_tolerance(c, iq, norm_rope_abs(b->idx_dim), 0);
     case_tolerance(c, k, norm_rope_abs(b->dim), b->kv_type == QSA_KV_F32 ? 0 : 0x1p-10);
     a.apart = apart_of(&l);
+    a.stay = stays;
     spread(&l);
     case_call(c, &a, sizeof a, l.n_tok + (b->budget ? l.apart ? l.n_tok : l.n_tok / QSA_BLOCK + 1 : 0));
 }

@@ -83,7 +83,7 @@ static status open_place(session *s, uint32_t k, const struct session_sizes *z, 
     if (s->p.verify) {
         struct arena rows = arena_in(&s->rows);
         forward_take_rows(&s->f, &rows, s->verify_rows);
-        forward_place_verify(&s->f, &mem, s->verify_rows);
+        forward_place_verify(&s->f, &mem, s->verify_rows, s->rows.addr);
     }
     if (on_device(m))
         TRY(gpu_write(m->gpu, first->blocks.addr + k * z->m.blocks.used, blocks, z->m.blocks.used, e));
@@ -110,11 +110,12 @@ static status open_lists(session *s, const struct session_sizes *z, struct err *
     for (int i = 0; i < 2; i++) {
         TRY(session_open_list(s, &s->prefill[i], z->calls, e));
         TRY(session_open_list(s, &s->decode[i], z->calls, e));
-        TRY(session_open_list(s, &s->together.step[i], s->place[0] == s ? z->row_calls : 0, e));
     }
+    if (s->place[0] == s)
+        TRY(session_open_rows(s, z, e));
     if (s->p.verify)
         TRY(session_open_verify(s, e));
-    if (s->p.head && draft_exists(s->m))
+    if (session_takes_head(s->m, &s->p))
         TRY(draft_open(&s->draft, s, e));
     return session_reset(s, e);
 }
@@ -142,8 +143,6 @@ status session_open(session **out, model *m, const struct session_params *p, siz
         return fail(e, ERR_USAGE, "context of %zu positions, expected 1..%u", p->n_ctx, UINT32_MAX / 2);
     if (p->n_seq > SESSION_SEQ_MAX)
         return fail(e, ERR_USAGE, "%u timelines, expected at most %d", p->n_seq, SESSION_SEQ_MAX);
-    if (p->n_seq > 1 && p->head)
-        return fail(e, ERR_USAGE, "the draft head guesses for one timeline, found %u", p->n_seq);
     TRY(session_check_plan(m, p, mem_limit, e));
     session *s = calloc(1, sizeof *s);
     struct session_sizes *z = malloc(sizeof *z);
@@ -172,8 +171,8 @@ static void close_place(session *s)
     for (int i = 0; i < 2; i++) {
         gpu_cmd_close(&s->prefill[i]);
         gpu_cmd_close(&s->decode[i]);
-        gpu_cmd_close(&s->together.step[i]);
     }
+    session_close_rows(s);
     session_close_verify(s);
     draft_close(s->draft);
     free(s->call_seconds);
@@ -299,7 +298,7 @@ void session_want(session *s, uint32_t n_best)
         gpu_cmd_reset(&at->choose);
         session_forget_verify(at);
     }
-    s->together.n = 0;
+    session_forget_rows(s->place[0]);
 }
 
 const struct candidate *session_best(const session *s, size_t *n)
@@ -378,7 +377,7 @@ status session_check_room(const session *s, const int32_t *ids, size_t n, struct
 /* One prefill step of n rows, n <= ubatch, starting at a group boundary of the segment */
 static status prefill_step(session *s, const int32_t *ids, uint32_t n, session_rows_fn on_rows, void *ctx, struct err *e)
 {
-    TRY(session_feed_head(s, e));
+    TRY(session_feed_heads(s, e));
     TRY(session_settle(s, e));
     forward_begin(&s->f, ids, n, s->n_past);
     if (s->tap) {
@@ -448,7 +447,7 @@ status session_decode(session *s, int32_t id, struct err *e)
 {
     TRY(session_flush(s, NULL, NULL, e));
     TRY(session_check_room(s, &id, 1, e));
-    TRY(session_feed_head(s, e));
+    TRY(session_feed_heads(s, e));
     TRY(session_settle(s, e));
     forward_begin(&s->f, &id, 1, s->n_past);
     if (s->tap) {

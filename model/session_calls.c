@@ -20,14 +20,19 @@ static const char *part_of(const struct gpu_call *call, const struct reporting *
     return r->part && strcmp(call->part, SESSION_COPY_PART) != 0 ? r->part : call->part;
 }
 
-/* What a call moves, in a step of which step[0] describes all rows and the others, as far as there are calls for one, each row alone */
+/* What a call moves, in a step of which step[0] describes all rows and the others, as far as there are calls for one, each row alone, or run. Of the rows that
+ * a device has one by one the last of a run knows how many it has. */
 static struct gpu_moves moves_of(const struct gpu_cmd *c, const struct gpu_call *call, const struct gpu_step *step)
 {
     struct gpu_moves sum = { 0 };
-    if (call->row != GPU_EACH_ROW)
+    if (call->row < GPU_EACH_RUN)
         return gpu_moves_of(c, call, step[call->row].pos, step[call->row].n_tok);
     for (uint32_t r = 1; r <= step->n_tok; r++) {
-        struct gpu_moves one = gpu_moves_of(c, call, step[r].pos, 1);
+        uint32_t n = call->row == GPU_EACH_ROW ? 1 : step[r].n_tok;
+        bool last = r == step->n_tok || step[r + 1].n_tok == 1;
+        if (call->row == GPU_EACH_RUN && !last)
+            continue;
+        struct gpu_moves one = gpu_moves_of(c, call, step[r].pos + 1 - n, n);
         gpu_moves_add(&sum, &one);
     }
     return sum;
@@ -118,15 +123,31 @@ status session_report_head(const struct gpu_cmd *c, size_t pos, uint32_t n_tok, 
     return report_list(c, &(struct gpu_step){ .n_tok = n_tok, .pos = (uint32_t)pos }, DRAFT_PART, r, e);
 }
 
-/* The two lists of a step of n rows at pos */
-static status report_step(const struct gpu_cmd list[2], size_t pos, uint32_t n, const struct session_report *r, struct err *e)
+static status report_lists(const struct gpu_cmd list[2], const struct gpu_step *at, const struct session_report *r, struct err *e)
 {
-    struct gpu_step at[1 + SESSION_SEQ_MAX];
-    for (size_t i = 0; i < COUNT_OF(at); i++)
-        at[i] = (struct gpu_step){ .n_tok = i ? 1 : n, .pos = (uint32_t)pos };
     for (size_t i = 0; i < 2; i++)
         TRY(report_list(&list[i], at, NULL, r, e));
     return OK;
+}
+
+/* The two lists of a step of n rows at pos */
+static status report_step(const struct gpu_cmd list[2], size_t pos, uint32_t n, const struct session_report *r, struct err *e)
+{
+    return report_lists(list, &(struct gpu_step){ .n_tok = n, .pos = (uint32_t)pos }, r, e);
+}
+
+/* The step of `each` rows of every one of n places, all at pos */
+static status report_places(session *s, size_t pos, uint32_t n, uint32_t each, const struct session_report *r, struct err *e)
+{
+    struct forward_run run[SESSION_SEQ_MAX];
+    struct gpu_step at[1 + DECODE_ROWS] = { { .n_tok = n * each, .pos = (uint32_t)pos } };
+    for (uint32_t i = 0; i < n; i++) {
+        run[i] = (struct forward_run){ .of = &s->place[i]->f, .n = each, .first = i * each, .kept = each > 1 };
+        at[1 + i] = (struct gpu_step){ .n_tok = each, .pos = (uint32_t)pos };
+    }
+    for (uint32_t t = 0; t < n * each && s->f.device; t++)
+        at[1 + t] = (struct gpu_step){ .n_tok = 1 + t % each, .pos = (uint32_t)pos + t % each };
+    return report_lists(session_record_rows(s, run, n), at, r, e);
 }
 
 static status check_range(const session *s, size_t pos, uint32_t n, size_t n_pos, uint32_t most, struct err *e)
@@ -134,15 +155,6 @@ static status check_range(const session *s, size_t pos, uint32_t n, size_t n_pos
     return n == 0 || n > most || pos + n_pos > s->p.n_ctx
                ? fail(e, ERR_USAGE, "a step of %u rows at %zu, expected at most %u within a context of %zu", n, pos, most, s->p.n_ctx)
                : OK;
-}
-
-/* The step of one row of each of n places */
-static void record_rows(session *s, uint32_t n)
-{
-    struct forward_run run[SESSION_SEQ_MAX];
-    for (uint32_t i = 0; i < n; i++)
-        run[i] = (struct forward_run){ .of = &s->place[i]->f, .n = 1, .first = i };
-    session_record_rows(s, run, n);
 }
 
 status session_record(session *s, bool decode, size_t pos, uint32_t n, session_call_fn fn, void *ctx, struct err *e)
@@ -156,17 +168,18 @@ status session_record(session *s, bool decode, size_t pos, uint32_t n, session_c
         return s->draft ? draft_record_feed(s->draft, pos ? pos - 1 : 0, pos ? n : n - 1, &r, e) : OK;
     }
     if (rows)
-        record_rows(s, n);
-    else
-        session_record_decode(s);
-    return report_step(rows ? s->together.step : s->decode, pos, n, &r, e);
+        return report_places(s, pos, n, 1, &r, e);
+    session_record_decode(s);
+    return report_step(s->decode, pos, n, &r, e);
 }
 
 status session_record_round(session *s, size_t pos, uint32_t n_guess, session_call_fn fn, void *ctx, struct err *e)
 {
     const struct session_report r = { true, fn, ctx };
-    uint32_t n = n_guess + 1;
-    TRY(check_range(s, pos, n, n + n_guess, s->p.verify && n_guess ? SESSION_VERIFY_MAX : 0, e));
+    uint32_t n = n_guess + 1, n_seq = session_n_seq(s);
+    TRY(check_range(s, pos, n, n + n_guess, s->p.verify && n_guess ? SESSION_VERIFY_MAX / n_seq : 0, e));
+    if (n_seq > 1)
+        return report_places(s, pos, n_seq, n, &r, e);
     session_record_verify(s, n);
     TRY(report_step(s->verify[n], pos, n, &r, e));
     if (!s->draft)

@@ -14,7 +14,15 @@ status session_feed_head(session *s, struct err *e)
         draft_skip(s->draft);
         return OK;
     }
-    return draft_feed_step(s->draft, s->step_rows, s->row_ids, s->row + 1, e);
+    gpu_addr first = s->step_rows + (uint64_t)s->row0 * s->m->shape.n_stream * s->m->shape.n_embd * sizeof(float);
+    return draft_feed_step(s->draft, first, s->row_ids, s->row + 1, e);
+}
+
+status session_feed_heads(session *s, struct err *e)
+{
+    for (uint32_t k = 0; k < session_n_seq(s); k++)
+        TRY(session_feed_head(s->place[0]->place[k], e));
+    return OK;
 }
 
 status session_feed_prompt(session *s, const int32_t *ids, uint32_t n, struct err *e)
@@ -24,7 +32,6 @@ status session_feed_prompt(session *s, const int32_t *ids, uint32_t n, struct er
 
 void session_rest_head(session *s, bool rests) { s->draft_rests = rests; }
 
-bool session_guesses_together(const session *s) { return !on_device(s->m); }
 bool session_guesses_in_a_row(const session *s) { return on_device(s->m); }
 
 status session_guess(session *s, int32_t id, uint32_t first, uint32_t n, struct guess *out, struct err *e)

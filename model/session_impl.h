@@ -9,11 +9,12 @@
 /* Calls of the two short lists, at most */
 enum { HEAD_CALLS = 32, CHOOSE_CALLS = 8 };
 #define DRAFT_PART "draft" /* of the model: all calls of the draft head */
-/* In place 0: the step of rows of several places, as decode; for which runs it is recorded. */
+/* In place 0: the step of rows of several places, as decode; for which runs it is recorded. On a device, where a list is for any runs with as many rows, that of
+ * rows that count, and by number of rows those that may be taken back. */
 struct session_together {
-    struct gpu_cmd step[2];
+    struct gpu_cmd step[2], kept[DECODE_ROWS + 1][2];
     struct forward_run run[SESSION_SEQ_MAX];
-    uint32_t n; /* 0: not recorded */
+    uint32_t n; /* 0: step is not recorded */
 };
 
 struct session {
@@ -65,12 +66,18 @@ static inline bool on_device(const struct model *m) { return gpu_backend_of(m->g
 
 static inline uint32_t session_seqs(const struct session_params *p) { return MAX(1u, p->n_seq); }
 
+/* Whether places get a draft head: on a device only a place that is alone */
+static inline bool session_takes_head(const struct model *m, const struct session_params *p)
+{
+    return p->head && draft_exists(m) && (session_seqs(p) == 1 || !on_device(m));
+}
+
 /* Everything that is known before allocating: of one place, and of what all share. (session_plan.c) */
 struct session_sizes {
     struct arena recurrent;
     struct arena rows;
     struct forward_memory m;
-    size_t kv, thread_bytes, calls, row_calls, logits, turns;
+    size_t kv, thread_bytes, calls, row_calls, kept_calls, logits, turns;
     struct forward f;
 };
 void session_size(struct session_sizes *z, const struct model *m, const struct session_params *p);
@@ -109,8 +116,10 @@ status session_check_room(const session *s, const int32_t *ids, size_t n, struct
  * is that of the last position. */
 status session_take(session *s, uint32_t row0, uint32_t n_row, struct err *e);
 
-/* session_draft.c: shows the head what it has not seen of the last step, before another one takes its place; and the rows of a prompt. */
+/* session_draft.c: shows the head what it has not seen of the last step, before another one takes its place, of any place: those of all; and the rows of a
+ * prompt. */
 status session_feed_head(session *s, struct err *e);
+status session_feed_heads(session *s, struct err *e);
 status session_feed_prompt(session *s, const int32_t *ids, uint32_t n, struct err *e);
 
 /* session_verify.c: lists of verify steps, how many calls they hold, and what empties them. */
@@ -125,7 +134,11 @@ void session_stand(session *s, const int32_t *ids, uint32_t n);
 
 /* The best of the logits in row 0 of f.logits, which no step has left there. */
 status session_choose(session *s, struct err *e);
-/* Records the step of such runs, whose places are those of first. */
-void session_record_rows(session *first, const struct forward_run *run, uint32_t n);
+/* session_rows.c: lists of steps of several places, in place 0, and what empties them. */
+status session_open_rows(session *first, const struct session_sizes *z, struct err *e);
+void session_close_rows(session *s);
+void session_forget_rows(session *first);
+/* The lists for such runs, whose places are those of first; recorded, unless they are already. */
+struct gpu_cmd *session_record_rows(session *first, const struct forward_run *run, uint32_t n);
 
 #endif

@@ -1,5 +1,6 @@
 /* session_plan.c - what a session needs, before anything is allocated: sizes, the lines of the plan, whether it fits. */
 #include "gpu/gpu_kernels.h"
+#include "model/lookup.h"
 #include "model/session_impl.h"
 
 #include <stdio.h>
@@ -69,7 +70,7 @@ void session_forward(struct forward *f, const model *m, const struct session_par
 {
     forward_init(f, &m->shape, model_weights(m), p->n_ctx, ubatch_of(m, p), session_kv_type(p), form_of(p), on_device(m), session_rounded(m, p));
     if (session_seqs(p) > 1)
-        forward_together(f, session_seqs(p));
+        forward_together(f, p->verify ? (uint32_t)DECODE_ROWS : session_seqs(p));
 }
 
 void session_size(struct session_sizes *z, const model *m, const struct session_params *p)
@@ -89,7 +90,7 @@ void session_size(struct session_sizes *z, const model *m, const struct session_
     if (p->verify) {
         struct verify_rows rows[MAX_LAYER + 1];
         forward_take_rows(&z->f, &z->rows, rows);
-        forward_place_verify(&z->f, &z->m, NULL);
+        forward_place_verify(&z->f, &z->m, NULL, 0);
     }
     z->thread_bytes = 0;
     if (!on_device(m) && !size_mul(forward_thread_floats(&z->f) * sizeof(float), model_threads(m), &z->thread_bytes))
@@ -98,6 +99,7 @@ void session_size(struct session_sizes *z, const model *m, const struct session_
     z->calls = (size_t)forward_max_calls(&z->f);
     z->row_calls = session_seqs(p) > 1 ? forward_rows_max_calls(&z->f, session_seqs(p), p->verify) : 0;
     z->turns = z->f.qsa.form.keep_raw ? (size_t)z->f.cap_blocks * m->shape.rope_dim * sizeof(float) : 0;
+    z->kept_calls = session_seqs(p) > 1 && p->verify && on_device(m) ? z->row_calls : 0;
     z->logits = on_device(m) ? (size_t)z->f.max_logits * m->shape.n_vocab * sizeof(float) : 0;
 }
 
@@ -148,10 +150,13 @@ void session_plan(const model *m, const struct session_params *p, struct plan *p
         plan_add(plan, "session: logits", z.logits, "%u rows on the host", z.f.max_logits);
     if (!on_device(m))
         plan_add(plan, "session: threads", z.thread_bytes, "%u threads", model_threads(m));
-    if (p->head && draft_exists(m))
+    if (p->verify)
+        plan_add(plan, "drafts: look-up tables", times(lookup_bytes(p->n_ctx), n), "ids of the timeline, and where the last two and four of them stood before%s", places);
+    if (session_takes_head(m, p))
         draft_plan(m, p, plan);
     plan_add(plan, "session: call lists",
-             (n * (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS + (p->verify ? session_verify_calls(&z.f) : 0)) + 2 * z.row_calls) * sizeof(struct gpu_call),
+             (n * (3 * z.calls + HEAD_CALLS + CHOOSE_CALLS + (p->verify ? session_verify_calls(&z.f) : 0)) + 2 * z.row_calls +
+              2 * (DECODE_ROWS - 1) * z.kept_calls) * sizeof(struct gpu_call),
              "prompt and two halves of a step: %zu calls each%s%s", z.calls, p->verify ? ", and the same for 2 to 8 rows" : "", places);
 }
 

@@ -95,7 +95,7 @@ status session_verify(session *s, const int32_t *ids, uint32_t n, struct err *e)
         return session_decode(s, ids[0], e);
     TRY(session_flush(s, NULL, NULL, e));
     TRY(session_check_room(s, ids, n, e));
-    TRY(session_feed_head(s, e));
+    TRY(session_feed_heads(s, e));
     *s->f.fold = s->n_rows ? s->row + 1 : 0;
     forward_begin(&s->f, ids, n, s->n_past);
     session_record_verify(s, n);
@@ -115,6 +115,8 @@ bool session_follow(session *s, int32_t id)
     if (session_ahead(s) == 0 || s->row_ids[s->row + 1] != id)
         return false;
     stand_at(s, s->row + 1);
+    if (s->draft && !s->unfed) /* another place took a step, and the row is gone */
+        draft_skip(s->draft);
     s->logits_here = s->n_best == 0 || !on_device(s->m);
     return true;
 }

@@ -82,7 +82,7 @@ struct round {
     int32_t look[DRAFT_MAX];
     uint32_t n_look, match; /* looked up before the head was asked, and the kind of the match */
 };
-enum { LONG_MATCH = 4, GOES_ON = 3 }; /* ids of a match that a given number of guesses follows: at once, and behind the head's */
+enum { GOES_ON = 3 }; /* ids of a match that a given number of guesses follows behind the head's */
 
 static void add(struct speculator *sp, struct round *r, int32_t id, uint32_t kind)
 {
@@ -208,7 +208,7 @@ static status guess(struct speculator *sp, int32_t id, uint32_t most, uint32_t *
     r.n_look = lookup_guess(&sp->lookup, r.look, most, &n_match);
     r.match = odds_match(n_match);
     double look = r.n_look ? hope_with(r.hope, o, odds_kind(o, KIND_LOOKUP + r.match), 0, r.n_look).best : r.hope.best;
-    bool ask = session_has_head(sp->s) && (choose ? head_pays(sp, &r, look) : n_match < LONG_MATCH && session_can_guess(sp->s));
+    bool ask = session_has_head(sp->s) && (choose ? head_pays(sp, &r, look) : n_match < SPECULATE_LONG && session_can_guess(sp->s));
     if (ask)
         TRY(ask_head(sp, id, &r, e));
     else

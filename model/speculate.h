@@ -11,6 +11,7 @@
 #include "model/odds.h"
 
 enum { DRAFT_AUTO = -1, DRAFT_OFF = 0 };     /* else a number of ids, as far as there are guesses */
+enum { SPECULATE_LONG = 4 };                 /* ids of a match that a given number of guesses follows without asking the head */
 
 /* What came of guesses. */
 struct draft_stats {
@@ -58,9 +59,10 @@ void speculate_count(struct speculator *sp, uint32_t n_guess, bool alone);
 /* How many ids may be guessed behind the next one, by --draft, by what is still wanted and by the context. */
 uint32_t speculate_most(const struct speculator *sp, size_t room);
 
-/* The second half for n answers at places of one session, whose rows take one step, with what each has had chosen and still has room for. Rows that are left carry what
- * was looked up: with DRAFT_AUTO as many as are worth it, and those that are likeliest to come true, by costs of steps of n answers (o, of this n alone: rows
- * count from those of a step without guesses); with a number, as many for each, as far as there are rows for all. The errors of session_verify_rows. */
+/* The second half for n answers at places of one session, whose rows take one step, with what each has had chosen and still has room for. Rows that are left carry
+ * guesses. With DRAFT_AUTO what was looked up, and one guess of the draft head of an answer for which nothing was: as many as are worth it, and those that are
+ * likeliest to come true, by costs of steps of n answers (o, of this n alone: rows count from those of a step without guesses). With a number, as many for
+ * each, as far as there are rows for all, of the head unless a long match was found. The errors of session_verify_rows. */
 status speculate_rows(struct speculator *const *sp, const int32_t *ids, const size_t *room, uint32_t n, struct odds *o, struct err *e);
 
 #endif

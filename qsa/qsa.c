@@ -55,9 +55,9 @@ static uint32_t part_rows(uint32_t n_part)
 }
 static size_t parts_at_once(const struct qsa_dims *d, uint32_t cap_blocks, size_t n_tok)
 {
-    uint32_t dense = qsa_parts(0, cap_blocks), sparse = qsa_parts(d->budget, cap_blocks); /* a model may have layers of both kinds */
+    uint32_t sparse = qsa_parts(d->budget, cap_blocks), dense = d->any_dense ? qsa_parts(0, cap_blocks) : sparse; /* a model may have layers of both kinds */
     size_t of_one = MAX(dense * MIN(n_tok, (size_t)part_rows(dense)), sparse * MIN(n_tok, (size_t)part_rows(sparse)));
-    return d->n_seq > 1 ? MAX(of_one, (size_t)dense * d->n_seq) : of_one; /* rows of several sequences attend all at once */
+    return d->n_row > 1 ? MAX(of_one, (size_t)dense * d->n_row) : of_one; /* rows of several sequences attend all at once */
 }
 
 static uint32_t spans_of(uint32_t cap_blocks) { return (cap_blocks + QSA_SPAN - 1) / QSA_SPAN; }
@@ -175,12 +175,10 @@ static void attend(struct gpu_cmd *c, const struct qsa_block *b, const struct qs
         gpu_record(c, &qsa_kernels, K_qsa_attend, &a, sizeof a, n_tok * b->n_kv);
 }
 
-static void prep(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok, gpu_addr count,
-                 gpu_addr apart)
+static void prep(struct gpu_cmd *c, const struct qsa_block *b, const struct qsa_scratch *s, gpu_addr block, gpu_addr step, uint32_t n_tok, gpu_addr count)
 {
-    uint32_t n_block = !b->budget ? 0 : apart ? n_tok : n_tok / QSA_BLOCK + 1;
-    CALL(c, qsa_kernels, K_qsa_prep, n_tok + n_block, struct qsa_prep_args, .block = block, .step = step, .qg = s->qg, .k = s->k, .v = s->v, .iq = s->iq,
-         .ik = s->ik, .count = count, .apart = apart);
+    CALL(c, qsa_kernels, K_qsa_prep, n_tok + (b->budget ? n_tok / QSA_BLOCK + 1 : 0), struct qsa_prep_args, .block = block, .step = step, .qg = s->qg,
+         .k = s->k, .v = s->v, .iq = s->iq, .ik = s->ik, .count = count);
 }
 
 static void products_in(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_dims *d, gpu_addr u, uint32_t n_tok)
@@ -196,7 +194,7 @@ static void own(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_s
     gpu_addr block = gpu_block(c, b);
     c->part = "qsa.attend";
     bool spans = by_spans(c, b, n_tok);
-    prep(c, b, s, block, step, n_tok, spans ? s->count : 0, 0);
+    prep(c, b, s, block, step, n_tok, spans ? s->count : 0);
     c->part = "qsa.index";
     if (b->budget)
         pool_again(c, l, s, &d->form, block, step, n_tok, 0);
@@ -221,7 +219,7 @@ void qsa_record_keys(struct gpu_cmd *c, const struct qsa_layer *l, const struct 
 {
     gpu_addr block = gpu_block(c, &l->block);
     gpu_matmul(c, l->in, l->block.budget ? 3 : 2, u, d->n_embd, n_tok);
-    prep(c, &l->block, s, block, step, n_tok, 0, 0);
+    prep(c, &l->block, s, block, step, n_tok, 0);
 }
 
 /* What the rows from `row` on work in. On a device scores and parts stay where they are: runs come there one after the other. */
@@ -244,30 +242,36 @@ static struct qsa_scratch scratch_of_row(const struct qsa_scratch *s, const stru
 }
 
 /* The same for rows that are apart, on a device. All scores are dead before the first part is written, as they are when the rows are of one sequence. */
-static void own_apart(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_form *form, gpu_addr apart, uint32_t n)
+static void own_apart(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_scratch *s, const struct qsa_dims *d, const struct qsa_apart *apart,
+                      uint32_t n)
 {
     const struct qsa_block *b = &l->block;
     gpu_addr block = gpu_block(c, b);
     bool spans = by_spans(c, b, n);
     c->row = GPU_EACH_ROW;
     c->part = "qsa.attend";
-    prep(c, b, s, block, apart, n, spans ? s->count : 0, apart);
+    CALL(c, qsa_kernels, K_qsa_prep, b->budget ? 2 * n : n, struct qsa_prep_args, .block = block, .step = apart->step, .qg = s->qg, .k = s->k, .v = s->v,
+         .iq = s->iq, .ik = s->ik, .count = spans ? s->count : 0, .apart = apart->step, .stay = apart->runs != 0);
+    if (apart->runs && b->budget) {
+        gpu_keep(c, apart->runs, s->ik, apart->next, d->idx_dim, n);
+        gpu_record_parallel(c);
+    }
     c->part = "qsa.index";
     if (b->budget)
-        pool_again(c, l, s, form, block, apart, n, apart);
+        pool_again(c, l, s, &d->form, block, apart->step, n, apart->step);
     if (spans)
-        choose_by_spans(c, b, s, block, apart, n, apart);
+        choose_by_spans(c, b, s, block, apart->step, n, apart->step);
     c->part = "qsa.attend";
-    (form->no_gather ? attend_all : attend_parts)(c, b, s, block, apart, n, apart);
+    (d->form.no_gather ? attend_all : attend_parts)(c, b, s, block, apart->step, n, apart->step);
     c->row = 0;
 }
 
-void qsa_record_apart(struct gpu_cmd *c, const struct qsa_layer *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr apart,
-                      gpu_addr u)
+void qsa_record_apart(struct gpu_cmd *c, const struct qsa_layer *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d,
+                      const struct qsa_apart *apart, gpu_addr u)
 {
-    assert(n <= d->n_seq);
+    assert(n <= d->n_row);
     products_in(c, l, d, u, n);
-    own_apart(c, l, s, &d->form, apart, n);
+    own_apart(c, l, s, d, apart, n);
     gpu_matmul(c, &l->out, 1, s->mixed, d->n_head * d->dim, n);
 }
 

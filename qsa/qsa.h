@@ -34,8 +34,9 @@ struct qsa_form {
 struct qsa_dims {
     uint32_t n_embd, n_head, n_kv, dim, rope_dim, idx_head, idx_dim;
     uint32_t budget; /* blocks */
-    uint32_t n_seq;  /* rows of different sequences in a step, at most; up to 1: none */
+    uint32_t n_row;  /* rows of a step that are of several sequences, at most; up to 1: none */
     bool device;     /* not the cpu: few rows choose through spans */
+    bool any_dense;  /* some layers have no indexer, whatever the budget */
     struct qsa_form form;
 };
 
@@ -106,10 +107,15 @@ struct qsa_run {
 /* The same for the n_tok rows of n_run sequences, in order; the step block number i from step on describes run i alone, and the products are those of l. */
 void qsa_record_runs(struct gpu_cmd *c, const struct qsa_layer *l, const struct qsa_run *run, uint32_t n_run, const struct qsa_scratch *s,
                      const struct qsa_dims *d, gpu_addr step, gpu_addr u, uint32_t n_tok);
-/* On a device: the same for one row of each of n sequences, all of which count, in one call, which has the block of l and finds that of row r by the step block
- * number r of `apart` (struct gpu_step). d->n_seq >= n. */
-void qsa_record_apart(struct gpu_cmd *c, const struct qsa_layer *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d, gpu_addr apart,
-                      gpu_addr u);
+/* Where n rows of several sequences find what is their own: step blocks (struct gpu_step), and, where the rows may be taken back, runs (struct gpu_run), and where
+ * the sequence of the layer keeps index keys, [n, idx_dim] f32. */
+struct qsa_apart {
+    gpu_addr step;
+    gpu_addr runs, next; /* 0: all rows count, and each is of a sequence of its own */
+};
+/* On a device: the same for n rows (up to d->n_row) in one call, which has the block of l. */
+void qsa_record_apart(struct gpu_cmd *c, const struct qsa_layer *l, uint32_t n, const struct qsa_scratch *s, const struct qsa_dims *d,
+                      const struct qsa_apart *apart, gpu_addr u);
 
 /* Only what n_tok rows leave in the caches. l is a copy of a layer with k, v and, with an indexer, index k in in[0 .. 2], and with block.n_head =
  * block.idx_head = 0. */

@@ -44,6 +44,8 @@ struct qsa_prep_args {
     gpu_addr ik;    /* [n_tok, idx_dim] f32 raw; unused when budget = 0 */
     gpu_addr count; /* [n_tok, QSA_COUNTS] u32, becomes 0; see struct qsa_span_args. 0: there is none */
     gpu_addr apart; /* see struct gpu_step; then the items of a row stand together: itself and, unless the layer is dense, its block */
+    uint32_t stay;  /* 1, apart: windows stay, because these rows may be taken back; then several may be of one sequence */
+    uint32_t reserved;
 };
 
 /* scores[r][b] of rows row0 .. row0 + n_row - 1 against the complete blocks they see; nothing where all are chosen anyway.

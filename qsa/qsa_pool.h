@@ -3,7 +3,7 @@
  *
  * One group per block. Only the block that straddles the start of the step reads the window, and that is block pos / 4, the first one; so its group may also
  * move the window and no other group touches it. Within that group an item has one column to itself, reads it and then moves it, in ascending order: no
- * barrier is needed. */
+ * barrier is needed. Rows that are apart and may be taken back have a group each, which all read the window, and it stays. */
 #if WORKGROUP < QSA_IDX_DIM_MAX
 #error "an item has one column"
 #endif
@@ -30,32 +30,33 @@ FN void put_pooled(u64 layer, u32 block, f32 sum, u64 turn)
         ST(f32, OFF(FIELD(qsa_block, layer, pooled), block, 4ul * n), i, x);
 }
 
-/* Block number `nth` of those that the step may complete; ik is the key of its first row */
-FN void pool(u64 layer, u64 step, u64 ik, u32 nth)
+/* Block number `nth` of those that the step may complete. first: position of the first row of the sequence in it, whose key is ik; stay: the window does not
+ * move. */
+FN void pool(u64 layer, u64 step, u64 ik, u32 first, u32 nth, bool stay)
 {
     u32 n = FIELD(qsa_block, layer, idx_dim), i = LID;
     u32 pos = FIELD(gpu_step, step, pos), n_tok = FIELD(gpu_step, step, n_tok), block = pos / QSA_BLOCK + nth;
     u64 window = FIELD(qsa_block, layer, window);
-    if (block < (pos + n_tok) / QSA_BLOCK) {
+    if (block < (first + n_tok) / QSA_BLOCK) {
         f32 sum = 0.0f;
         if (i < n) {
             f32 raw[QSA_BLOCK];
             UNROLL for (u32 k = 0u; k < QSA_BLOCK; k++)
             {
                 u32 t = block * QSA_BLOCK + k;
-                if (t >= pos)
-                    raw[k] = LD(f32, ik, (t - pos) * n + i);
+                if (t >= first)
+                    raw[k] = LD(f32, ik, (t - first) * n + i);
                 else
-                    raw[k] = LD(f32, window, (t + 3u - pos) * n + i);
+                    raw[k] = LD(f32, window, (t + 3u - first) * n + i);
             }
             UNROLL for (u32 k = 0u; k < QSA_BLOCK; k++) sum += raw[k];
         }
         put_pooled(layer, block, sum, OFF(FIELD(gpu_step, step, rope), block * QSA_BLOCK + 3u - pos, 4ul * FIELD(qsa_block, layer, rope_dim)));
     }
-    if (nth == 0u && i < n) {
+    if (nth == 0u && i < n && !stay) {
         f32 last[3];
         UNROLL for (u32 k = 0u; k < 3u; k++)
-        { /* row k becomes the key of token pos + n_tok - 3 + k */
+        { /* row k becomes the key of token first + n_tok - 3 + k */
             u32 from = n_tok + k;
             if (from >= 3u)
                 last[k] = LD(f32, ik, (from - 3u) * n + i);

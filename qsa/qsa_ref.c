@@ -100,24 +100,20 @@ static void pool_key(const struct qsa_block *b, const float *const key[QSA_BLOCK
     rope(out, b->rope_dim, turn);
 }
 
-/* A block that straddles the start of the step finds its first keys in the window;
- * it can only be block pos / 4, which is the first, so that one may move the window when it is done. */
-static void pool_blocks(const struct qsa_block *b, const struct gpu_step *step, const float *ik, uint32_t first, uint32_t n)
+/* Block number nth of those that a step may complete, whose first row of the sequence is at pos and has key ik. One that straddles the start of the step
+ * finds its first keys in the window; it can only be block pos / 4, which is the first, so that one may move the window when it is done. */
+static void pool_block(const struct qsa_block *b, const struct gpu_step *step, const float *ik, uint32_t pos, uint32_t nth, bool stay)
 {
     float *win = AT(float, b->window);
-    uint32_t N = b->idx_dim, end = step->pos + step->n_tok;
-    for (uint32_t item = first; item < first + n; item++) {
-        uint32_t block = step->pos / QSA_BLOCK + item;
-        if (block < end / QSA_BLOCK) {
-            const float *key[QSA_BLOCK];
-            for (uint32_t k = 0, t = block * QSA_BLOCK; k < QSA_BLOCK; k++, t++)
-                key[k] = t >= step->pos ? ik + (size_t)(t - step->pos) * N : win + (size_t)(t + 3 - step->pos) * N;
-            pool_key(b, key, rope_row(step, b->rope_dim, block * QSA_BLOCK), AT(float, b->pooled) + (size_t)block * N);
-        }
-        for (uint32_t k = 0; item == 0 && k < 3; k++) /* row k becomes the key of token end - 3 + k */
-            memmove(win + (size_t)k * N, step->n_tok + k >= 3 ? ik + (size_t)(step->n_tok + k - 3) * N : win + (size_t)(step->n_tok + k) * N,
-                    N * sizeof *win);
+    uint32_t N = b->idx_dim, end = pos + step->n_tok, block = step->pos / QSA_BLOCK + nth;
+    if (block < end / QSA_BLOCK) {
+        const float *key[QSA_BLOCK];
+        for (uint32_t k = 0, t = block * QSA_BLOCK; k < QSA_BLOCK; k++, t++)
+            key[k] = t >= pos ? ik + (size_t)(t - pos) * N : win + (size_t)(t + 3 - pos) * N;
+        pool_key(b, key, rope_row(step, b->rope_dim, block * QSA_BLOCK), AT(float, b->pooled) + (size_t)block * N);
     }
+    for (uint32_t k = 0; nth == 0 && !stay && k < 3; k++) /* row k becomes the key of token end - 3 + k */
+        memmove(win + (size_t)k * N, step->n_tok + k >= 3 ? ik + (size_t)(step->n_tok + k - 3) * N : win + (size_t)(step->n_tok + k) * N, N * sizeof *win);
 }
 
 /* Row t of a step, which is row r of the batch */
@@ -157,10 +153,11 @@ void qsa_prep_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scrat
         uint32_t row = a->apart ? item / each : 0, t = item - row * each;
         const struct qsa_block *b = AT(const struct qsa_block, gpu_own_block(a->block, a->apart, row));
         const struct gpu_step *step = a->apart ? gpu_step_of(a->apart, row) : AT(const struct gpu_step, a->step);
-        if (t < step->n_tok)
+        uint32_t own = a->apart ? 1 : step->n_tok, before = a->apart ? step->n_tok - 1 : 0;
+        if (t < own)
             prep_row(a, b, step, t, row + t);
         else
-            pool_blocks(b, step, AT(const float, a->ik) + (size_t)row * b->idx_dim, t - step->n_tok, 1);
+            pool_block(b, step, AT(const float, a->ik) + (size_t)(row - before) * b->idx_dim, step->pos - before, t - own, a->stay);
     }
 }
 

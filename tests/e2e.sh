@@ -34,8 +34,7 @@ refuse 'unknown option' 2 '--bogus: no such option' --bogus "$page"
 refuse 'near miss' 2 '--tmp: .* did you mean --temp' --tmp 1 "$page"
 refuse 'abbreviation' 2 '--thread: .* did you mean --threads' --thread 2 "$page"
 refuse 'short abbreviation' 2 '-igno: ' -igno "$page"
-refuse 'guesses of one, rows of several' 2 '--draft: rounds of one sequence are measured and counted, found --parallel 4' info --ledger --draft 3 --parallel 4
-refuse 'guesses of one, a test of several' 2 '--draft: rounds of one sequence are measured and counted, found --parallel 4' bench --draft auto --parallel 4
+refuse 'a round of more rows than a step' 2 '--draft: a step has 8 rows, found 4 for each of 4 sequences' info --ledger --draft 3 --parallel 4
 refuse 'not a number' 2 "-n: 'abc' is not a number, expected 1\.\." -n abc "$page"
 refuse 'trailing garbage' 2 "-n: '3x' is not a number" -n 3x "$page"
 refuse 'zero' 2 '-n: found 0, expected 1' -n 0 "$page"

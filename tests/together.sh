@@ -152,8 +152,17 @@ check 'bench: tests' [ "$(jq -r '.[] | "\(.test) \(.n_parallel)"' bench.json | t
 check 'bench: all tokens count' [ "$(jq '.[1] | (.samples_ns[0] * .samples_ts[0] / 1e9 | round)' bench.json)" = 64 ]
 "$hayate" bench --check bench.json >out 2>err
 check 'bench --check' grep -q '^tg8 x8 @ d20 ' out
+"$hayate" bench -p 0 -n 24 -r 2 -t 1 -np 3 --draft 3 -f "$page" -o json >bench.json 2>err
+check 'bench, guesses' /usr/bin/python3 "$validate" "$schema" bench.json
+check 'bench, guesses: all tokens count' [ "$(jq '.[0] | (.samples_ns[0] * .samples_ts[0] / 1e9 | round)' bench.json)" = 72 ]
+check 'bench, guesses: all tokens are there' [ "$(jq '.[0].drafts | "\(.tokens) \(.passes + .accepted) \(.drafted > .accepted)"' bench.json)" = '"72 72 true"' ]
 ledger() { "$hayate" info -q --ledger --backend cpu --json -d 300 -np "$1" | jq ".decode.all.$2"; }
 check 'ledger: states of all rows' [ "$(ledger 4 state)" = $((4 * $(ledger 1 state))) ]
 check 'ledger: weights of a product once' [ "$(ledger 4 weights)" -lt $((3 * $(ledger 1 weights))) ]
+round() { "$hayate" info -q --ledger --json -d 300 -np "$2" --draft "$3" --backend "$1" | jq -c "$4"; }
+states='[.round.rows[] | select(.row == "gdn_verify" or .row == "slide")] | map(.state) | add'
+check 'ledger: a round of two places has twice the states' [ "$(round cpu 2 2 "$states")" = $((2 * $(round cpu 1 2 "$states"))) ]
+check 'ledger: on a device too' [ "$(round auto 2 2 "$states")" = "$(round cpu 2 2 "$states")" ]
+check 'ledger: one call for all rows on a device' [ "$(round auto 4 1 '[.round.rows[] | select(.row == "gdn_verify").calls]')" = '[6]' ]
 
 finish

@@ -5,6 +5,7 @@
 #include "gpu/gpu_args.h"
 #include "gpu/int_rows.h"
 #include "gpu/kernels.h"
+#include "gpu/run_args.h"
 #include "gpu/slide_args.h"
 #include "gpu/top_args.h"
 #include "kernels_bin/tool/inspect.h"
