@@ -342,7 +342,7 @@ static void around_budget(struct row_case *c, struct layer *l)
     l->pos = l->step->pos = MAX(n_key, 2u) - 2;
     l->b->cap_blocks = qsa_cap_blocks((size_t)l->pos + l->n_tok);
     scatter(c, l);
-    case_shape(c, "pos %u, n_tok %u, budget %u, n_head %u, n_kv %u, dim %u", l->pos, l->n_tok, l->b->budget, l->b->n_head, l->b->n_kv, l->b->dim);
+    case_shape(c, "pos %u, n_tok %u%s, budget %u, n_head %u, n_kv %u, dim %u", l->pos, l->n_tok, l->apart ? " apart" : "", l->b->budget, l->b->n_head, l->b->n_kv, l->b->dim);
 }
 
 /* What attention reads: caches, queries with gates, lists */
