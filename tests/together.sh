@@ -133,7 +133,7 @@ check 'run: stdout is full' [ $? = 1 ]
 check 'run: stdout is full, said once' [ "$(grep -vc '^hayate: in/' err)" = 1 ]
 
 # --- memory is planned before the start, and refused ---
-batch -n $n_token -np 8 --mem-limit 24M -o refused in
+batch -n $n_token -np 8 --mem-limit 56M -o refused in
 check "memory: exit $code" [ $code = 1 ]
 check 'memory: why' grep -qE '^hayate: a context of [0-9]+ at 8 places \(--parallel\) needs .*, --mem-limit is .*would fit' err
 check 'memory: one is enough' sh -c "\"$hayate\" batch -q -t 1 -n 2 -ub 64 --mem-limit 24M -o few in/0000.txt in/0001.txt 2>err; [ \$? = 4 ]"
