@@ -128,7 +128,7 @@ static void record(struct sequence *s, uint32_t n)
          .ik = s->ik, .count = few ? s->count : 0);
     gpu_record(c, &qsa_kernels, K_qsa_keep_raw, &raw, sizeof raw, n);
     gpu_record(c, &qsa_kernels, K_qsa_repool, &raw, sizeof raw, (uint32_t)size_up(b->cap_blocks, QSA_REPOOL_GRAIN));
-    CALL(c, qsa_kernels, K_qsa_score, qsa_score_items(b->cap_blocks, n), struct qsa_score_args, .block = s->block, .step = s->step, .iq = s->iq, .scores = s->scores, .n_row = n);
+    CALL(c, qsa_kernels, K_qsa_score, qsa_score_items(b->cap_blocks, n), struct qsa_score_args, .block = s->block, .step = s->step, .iq = s->iq, .scores = s->scores, .n_row = n, .span = QSA_SCORE_GROUP);
     CALL(c, qsa_kernels, K_qsa_select, n, struct qsa_select_args, .block = s->block, .step = s->step, .scores = s->scores, .list = s->list, .n_row = n);
     gpu_record(c, &qsa_kernels, K_qsa_attend, &attend, sizeof attend, n * b->n_kv);
     CALL(c, qsa_kernels, K_qsa_attend_masked, n * b->n_kv, struct qsa_masked_args, .block = s->block, .step = s->step, .qg = s->qg, .list = s->list, .out = s->out[MASKED]);
@@ -138,7 +138,7 @@ static void record(struct sequence *s, uint32_t n)
     }
     if (few) {
         CALL(c, qsa_kernels, K_qsa_score_few, qsa_score_items(b->cap_blocks, 1), struct qsa_score_args, .block = s->block, .step = s->step, .iq = s->iq, .scores = s->few_scores,
-             .count = s->count, .n_row = n);
+             .count = s->count, .n_row = n, .span = QSA_SCORE_GROUP);
         gpu_record(c, &qsa_kernels, K_qsa_count, &spans, sizeof spans, n);
         gpu_record(c, &qsa_kernels, K_qsa_take, &spans, sizeof spans, n);
         gpu_record(c, &qsa_kernels, K_qsa_attend_part, &parts, sizeof parts, n * b->n_kv * parts.n_part);
