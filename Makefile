@@ -81,7 +81,7 @@ tests: export XDG_CACHE_HOME := $(CURDIR)/build/cache
 tests: $(FIRST:%=$(B)/tests/%.$(RAN)) $(UNIT:=.$(RAN)) $(SH_TESTS:%=$(B)/tests/%.sh) $(FUZZERS:%=$(B)/tests/fuzz_%.ran) $(B)/tests/gfx11_sheet.sh
 $(SH_TESTS:%=$(B)/tests/%.sh): $(B)/tests/%.sh: tests/%.sh $(B)/hayate $(MODELS) FORCE
 	$< $(B)/hayate $(SIZE)
-$(B)/tests/hip.sh: $(FAKE_HIP)
+$(B)/tests/hip.sh: $(FAKE_HIP) $(B)/tests/prop_together
 $(B)/tests/gfx11_sheet.sh: tests/gfx11_sheet.sh $(B)/tests/gfx11_sheet FORCE
 	$< check $(B)/tests/gfx11_sheet
 

@@ -94,6 +94,9 @@ if [ "$size" != short ]; then
     ends 'bench' 0 '\| ROCm    \| +f32 \| +pp8 \|' '^build: .*, Fake Radeon 0' 'hc_down_r1'
 fi
 
+# --- several at once, with guesses ---
+[ "$size" = short ] || check 'several at once, with guesses' "$(dirname "$hayate")/tests/prop_together" hip 1
+
 # --- an error on the way: one line with its name, and no half of an answer ---
 plans=(hipSetDevice:1:101 hipSetDevice:2:101 hipMalloc:1:2 hipModuleLaunchKernel:100:719 hipGraphInstantiateWithFlags:1:2)
 [ "$size" = short ] || plans+=(hipInit:1:100 hipHostMalloc:2:2 hipMemcpyHtoDAsync:7:719 hipModuleLoadData:5:209 hipModuleGetFunction:2:500 hipStreamQuery:20:719
