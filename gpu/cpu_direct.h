@@ -17,9 +17,10 @@
 enum { DIRECT_ROWS = 8, DIRECT_COLUMNS = 10240 }; /* at most */
 
 /* A core foresees lines in the order of their addresses within 4 KiB, and waits for memory where the next 4 KiB begin. So one line of every such page is asked
- * for when the reader is two pages before it, and the core goes on from there by itself. To ask for every line is worse: those that it cannot hold in
- * its queue are lost, and they keep out its own. What is read after `end` begins at `next`. */
-enum { PAGE = 4096, PAGES_AHEAD = 2 };
+ * for when the reader is two pages before it, and the core goes on from there by itself. Rows of many columns push x out of the nearest cache and confuse the
+ * core's foresight; so each line is asked for as well, but only where its page is open already: elsewhere it would be lost, and keep out others. What is
+ * read after `end` begins at `next`. */
+enum { PAGE = 4096, PAGES_AHEAD = 2, LINES_AHEAD = PAGE + PAGE / 2 };
 struct opener {
     const uint8_t *at, *end, *next; /* the reader's place, PAGES_AHEAD further on; next NULL: nobody knows */
 };
@@ -28,9 +29,11 @@ static inline void open_begin(struct opener *o, const uint8_t *data, size_t byte
     const uint8_t *end = next == data + bytes ? (const uint8_t *)UINTPTR_MAX : data + bytes;
     *o = (struct opener){ data + PAGE * PAGES_AHEAD, end, next };
 }
-/* The reader goes n <= PAGE bytes on */
-static inline void open_pages(struct opener *o, size_t n)
+/* The reader, who is at `here`, goes n <= PAGE bytes on */
+static inline __attribute__((always_inline)) void open_ahead(struct opener *o, const uint8_t *here, size_t n)
 {
+    for (size_t i = 0; i < n + 63; i += 64)
+        _mm_prefetch((const char *)here + LINES_AHEAD + i, _MM_HINT_T0);
     const uint8_t *to = o->at + n;
     if (((uintptr_t)o->at ^ (uintptr_t)to) & ~(uintptr_t)(PAGE - 1))
         _mm_prefetch((const char *)((uintptr_t)to & ~(uintptr_t)(PAGE - 1)), _MM_HINT_T1);
@@ -275,7 +278,7 @@ static inline __attribute__((always_inline)) void sums_end(struct direct_sums *s
                                                                                const uint32_t n_unit, size_t at)                         \
     {                                                                                                                                    \
         lanes part[8];                                                                                                                   \
-        open_pages(&d->ahead, (size_t)n_unit * (four_units) / 4);                                                                                \
+        open_ahead(&d->ahead, b + (size_t)u * (four_units) / 4, (size_t)n_unit * (four_units) / 4);                                                                             \
         units_##fn(part, b, d, u, n_unit);                                                                                               \
         for (uint32_t i = n_unit; i < 8; i++)                                                                                            \
             part[i] = _mm512_setzero_si512();                                                                                            \
