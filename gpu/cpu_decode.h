@@ -34,7 +34,17 @@ static const quant_decode_fn isa_decode_row[QUANT_ID_LIMIT] = {
 };
 static inline quant_decode_fn fast_decoder(uint32_t type) { return isa_decode_row[type] ? isa_decode_row[type] : isa_decode[type]; }
 
-/* Row `row` of w as f32 */
+/* Row `row` of w as f32, in `room` if it is not f32 as it lies */
+static inline const float *mat_row_at(const struct gpu_mat *w, uint64_t row, float *room)
+{
+    const uint8_t *data = AT(const uint8_t, w->data) + row * w->row_bytes;
+    if (w->type == QUANT_F32)
+        return (const float *)(const void *)data;
+    fast_decoder(w->type)(data, room, w->n_in);
+    return room;
+}
+
+/* Row `row` of w as f32 at dst */
 static inline void mat_row(const struct gpu_mat *w, uint64_t row, float *dst)
 {
     fast_decoder(w->type)(AT(const uint8_t, w->data) + row * w->row_bytes, dst, w->n_in);

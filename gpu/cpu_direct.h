@@ -7,29 +7,57 @@
  *
  * Short rows that lie close together are taken as one long one, with x repeated, so that no register is half empty.
  *
- * For blocks of 32 columns, and IQ3_S (cpu_direct_iq3_s.h). Other blocks of 256 are as fast in panels: their scales cost more here than reading in order gains. */
+ * For blocks of 32 columns, Q4_K (cpu_direct_q4_k.h) and IQ3_S (cpu_direct_iq3_s.h). */
 #ifndef HAYATE_GPU_CPU_DIRECT_H
 #define HAYATE_GPU_CPU_DIRECT_H
 
 #include "gpu/cpu_panel_rows.h"
 #include "gpu/int_rows.h"
 
-enum { DIRECT_ROWS = 8, DIRECT_COLUMNS = 8192 }; /* at most */
+enum { DIRECT_ROWS = 8, DIRECT_COLUMNS = 10240 }; /* at most */
+
+/* A core foresees lines in the order of their addresses within 4 KiB, and waits for memory where the next 4 KiB begin. So one line of every such page is asked
+ * for when the reader is two pages before it, and the core goes on from there by itself. Rows of many columns push x out of the nearest cache and confuse the
+ * core's foresight; so each line is asked for as well, but only where its page is open already: elsewhere it would be lost, and keep out others. What is
+ * read after `end` begins at `next`. */
+enum { PAGE = 4096, PAGES_AHEAD = 2, LINES_AHEAD = PAGE + PAGE / 2 };
+struct opener {
+    const uint8_t *at, *end, *next; /* the reader's place, PAGES_AHEAD further on; next NULL: nobody knows */
+};
+static inline void open_begin(struct opener *o, const uint8_t *data, size_t bytes, const uint8_t *next)
+{
+    const uint8_t *end = next == data + bytes ? (const uint8_t *)UINTPTR_MAX : data + bytes;
+    *o = (struct opener){ data + PAGE * PAGES_AHEAD, end, next };
+}
+/* The reader, who is at `here`, goes n <= PAGE bytes on */
+static inline __attribute__((always_inline)) void open_ahead(struct opener *o, const uint8_t *here, size_t n)
+{
+    for (size_t i = 0; i < n + 63; i += 64)
+        _mm_prefetch((const char *)here + LINES_AHEAD + i, _MM_HINT_T0);
+    const uint8_t *to = o->at + n;
+    if (((uintptr_t)o->at ^ (uintptr_t)to) & ~(uintptr_t)(PAGE - 1))
+        _mm_prefetch((const char *)((uintptr_t)to & ~(uintptr_t)(PAGE - 1)), _MM_HINT_T1);
+    o->at = to;
+    if (to < o->end || !o->next)
+        return;
+    _mm_prefetch((const char *)o->next, _MM_HINT_T1);
+    *o = (struct opener){ o->next, (const uint8_t *)UINTPTR_MAX, NULL };
+}
+
+/* [row][group] of a few rows: integer sums; scales of weights and x, multiplied; minima, divided by 128. Room for 16 more that nobody looks at */
+struct direct_groups {
+    float value[DIRECT_ROWS * DIRECT_COLUMNS / 32 + 16], scale[DIRECT_ROWS * DIRECT_COLUMNS / 32 + 16], min[DIRECT_ROWS * DIRECT_COLUMNS / 32 + 16];
+};
 
 /* A row of x, repeated, and what a few rows of weights make with it; a group has 32 columns, and there is room for 16 more that nobody looks at */
 struct direct {
     uint8_t x[DIRECT_COLUMNS / 64][2][64]; /* high bytes of 64 columns, and low ones */
     float x_scale[DIRECT_COLUMNS / 32 + 16], x_bias[DIRECT_COLUMNS / 32 + 16]; /* x_bias: scale * bias32, what minima meet */
     int32_t bias32[DIRECT_COLUMNS / 32 + 16];
-    /* [row][group]: integer sums; scales of weights and x, multiplied; minima, divided by 128 */
-    float value[DIRECT_ROWS * DIRECT_COLUMNS / 32 + 16], scale[DIRECT_ROWS * DIRECT_COLUMNS / 32 + 16], min[DIRECT_ROWS * DIRECT_COLUMNS / 32 + 16];
+    struct direct_groups groups[2]; /* of the rows that are read, and of those before them */
     uint8_t grid[2][512]; /* of IQ3_S */
     uint32_t repeat;      /* rows of weights that are taken as one */
-    struct ask next;      /* what the thread will read after this */
-};
-/* Where a row of weights leaves its groups */
-struct direct_row {
-    float *value, *scale, *min;
+    struct opener ahead;  /* of the pages that come */
 };
 
 /* Short rows are 1, 2, 4 .. at a time whole registers, or as many as their groups wait for. */
@@ -105,34 +133,40 @@ static inline lanes unit_q5_1(const uint8_t *b, uint32_t u)
 
 /* ---- scales of the 16 groups from g on, n of which are there: scales_<type>(b, g, n, min) ---- */
 
-/* The two bytes at stride, .., for up to 16 blocks */
-static inline __m512 half_fields(const uint8_t *b, size_t stride, uint32_t n)
+/* The two bytes at `at` of n blocks of `bytes` bytes; n even, up to 16. Two neighbours lie in one register, and four are picked from two of them. */
+static inline __attribute__((always_inline)) __m512 half_fields(const uint8_t *b, const uint32_t bytes, const uint32_t at, uint32_t n)
 {
-    if (n >= 16)
-        return half_field(b, stride);
-    uint16_t h[16] = { 0 };
-    for (uint32_t i = 0; i < n; i++)
-        h[i] = q_u16(b + i * stride);
-    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)h));
+    const uint64_t place = at / 2 | (uint64_t)(bytes + at) / 2 << 16, both_places = place | (place | 0x200020) << 32;
+    const __mmask64 pair = 2 * bytes < 64 ? ((uint64_t)1 << 2 * bytes % 64) - 1 : ~(uint64_t)0;
+    __m256i four[4];
+    for (uint32_t k = 0; k < 4; k++) {
+        lanes x = _mm512_maskz_loadu_epi8(4 * k < n ? pair : 0, b + 4 * k * (size_t)bytes);
+        lanes y = _mm512_maskz_loadu_epi8(4 * k + 2 < n ? pair : 0, b + (4 * k + 2) * (size_t)bytes);
+        four[k] = _mm512_castsi512_si256(_mm512_permutex2var_epi16(x, _mm512_set1_epi64((long long)both_places), y));
+    }
+    __m256i low = _mm256_blend_epi32(four[0], four[1], 0x0c), high = _mm256_blend_epi32(four[2], four[3], 0xc0);
+    return _mm512_cvtph_ps(_mm256_blend_epi32(low, high, 0xf0));
 }
 
 #define SCALES_OF_32(fn, bytes)                                                                            \
-    static inline __m512 scales_##fn(const uint8_t *b, uint32_t g, uint32_t n, __m512 *min)                \
+    static inline __attribute__((always_inline)) __m512 scales_##fn(const uint8_t *b, uint32_t g, uint32_t n, __m512 *min)                \
     {                                                                                                      \
         (void)min;                                                                                         \
-        return half_fields(b + g * (size_t)(bytes), bytes, n);                                             \
+        return half_fields(b + g * (size_t)(bytes), bytes, 0, n);                                             \
     }
 SCALES_OF_32(q8_0, 34)
 SCALES_OF_32(q4_0, 18)
 SCALES_OF_32(iq4_nl, 18)
 SCALES_OF_32(q5_0, 22)
 #undef SCALES_OF_32
-static inline __m512 scales_q5_1(const uint8_t *b, uint32_t g, uint32_t n, __m512 *min)
+static inline __attribute__((always_inline)) __m512 scales_q5_1(const uint8_t *b, uint32_t g, uint32_t n, __m512 *min)
 {
     b += g * (size_t)24;
-    *min = _mm512_sub_ps(_mm512_set1_ps(-0.0f), half_fields(b + 2, 24, n));
-    return half_fields(b, 24, n);
+    *min = _mm512_sub_ps(_mm512_set1_ps(-0.0f), half_fields(b, 24, 2, n));
+    return half_fields(b, 24, 0, n);
 }
+
+#include "gpu/cpu_direct_q4_k.h"
 
 /* ---- a row ---- */
 
@@ -169,47 +203,9 @@ UNITS(q4_0)
 UNITS(q5_0)
 UNITS(q5_1)
 UNITS(iq4_nl)
+UNITS(q4_k)
 #undef UNITS
 #include "gpu/cpu_direct_iq3_s.h"
-
-/* type, instructions beyond those of the file, minima, what its bytes have added (q + add) as a power of two (none: 8), bytes of a unit, and of how many rows
- * the groups wait: what a few rows leave behind must still be in the nearest cache when it is read, but four rows make one chain, whose operations wait for
- * each other */
-#define DIRECT_TYPES(X)                                                                                                              \
-    X(Q8_0, q8_0, , false, 7, 68, 4) X(Q4_0, q4_0, , false, 3, 36, 8) X(Q5_0, q5_0, , false, 4, 44, 8) X(Q5_1, q5_1, , true, 8, 48, 8) \
-    X(IQ4_NL, iq4_nl, , false, 7, 36, 8) X(IQ3_S, iq3_s, DIRECT_VBMI, false, 4, 110 / 4, 8)
-
-/* direct_units: up to eight units from u on, whose groups go to `at` and after. bias32 is -128 times the sum of x over a group. */
-#define DIRECT(ID, fn, isa, has_min, log_add, unit_bytes, n_row)                                                                         \
-    isa static inline __attribute__((always_inline)) void direct_units_##fn(const uint8_t *b, struct direct *d, uint32_t u, const uint32_t n_unit, size_t at) \
-    {                                                                                                                                    \
-        lanes part[8];                                                                                                                   \
-        ask_for(&d->next, (size_t)n_unit * (unit_bytes));                                                                                \
-        units_##fn(part, b, d, u, n_unit);                                                                                               \
-        for (uint32_t i = n_unit; i < 8; i++)                                                                                            \
-            part[i] = _mm512_setzero_si512();                                                                                            \
-        lanes sum = fold_groups(part);                                                                                                   \
-        if ((log_add) < 8)                                                                                                               \
-            sum = _mm512_add_epi32(sum, _mm512_srai_epi32(_mm512_loadu_si512(d->bias32 + 2 * u), 7 - (log_add) % 8));                    \
-        __m512 min = _mm512_setzero_ps(), scale = scales_##fn(b, 2 * u, 2 * n_unit, &min);                                               \
-        _mm512_storeu_ps(d->value + at, _mm512_cvtepi32_ps(sum));                                                                        \
-        _mm512_storeu_ps(d->scale + at, _mm512_mul_ps(scale, _mm512_loadu_ps(d->x_scale + 2 * u)));                                      \
-        if (has_min)                                                                                                                     \
-            _mm512_storeu_ps(d->min + at, _mm512_mul_ps(min, _mm512_set1_ps(1.0f / 128)));                                               \
-    }                                                                                                                                    \
-    isa static void direct_rows_##fn(struct direct *d, const uint8_t *b, size_t pitch, uint32_t n)                                       \
-    {                                                                                                                                    \
-        uint32_t n_unit = d->repeat * (n / 64), u;                                                                                       \
-        for (uint32_t r = 0; r < (n_row); r += d->repeat, b += d->repeat * pitch) {                                                      \
-            size_t at = (size_t)r * (n / 32);                                                                                            \
-            for (u = 0; u + 8 <= n_unit; u += 8)                                                                                         \
-                direct_units_##fn(b, d, u, 8, at + 2 * u);                                                                               \
-            if (u < n_unit) /* what is written too much belongs to the next row, which comes later */                                    \
-                direct_units_##fn(b, d, u, n_unit - u, at + 2 * u);                                                                      \
-        }                                                                                                                                \
-    }
-DIRECT_TYPES(DIRECT)
-#undef DIRECT
 
 /* 16 floats of each of four rows, `pitch` floats apart: number 4 i + j of the rows is 128 bits i of out[j] */
 static inline void turn(__m512 out[4], const float *from, size_t pitch)
@@ -224,15 +220,15 @@ static inline void turn(__m512 out[4], const float *from, size_t pitch)
 }
 
 /* The chains of n_row rows, n groups of the 16 from g on; see above. Four rows make one chain, whose operations wait for each other. */
-static inline __attribute__((always_inline)) void direct_chain(__m128 acc[DIRECT_ROWS / 4], const struct direct *d, size_t pitch, uint32_t g, uint32_t n, const uint32_t n_row,
-                                                               const bool has_min)
+static inline __attribute__((always_inline)) void direct_chain(__m128 acc[DIRECT_ROWS / 4], const struct direct *d, const struct direct_groups *of, size_t pitch,
+                                                               uint32_t g, uint32_t n, const uint32_t n_row, const bool has_min)
 {
     __m512 value[DIRECT_ROWS / 4][4], scale[DIRECT_ROWS / 4][4], min[DIRECT_ROWS / 4][4];
     for (uint32_t k = 0; k < n_row / 4; k++) {
-        turn(value[k], d->value + 4 * k * pitch + g, pitch);
-        turn(scale[k], d->scale + 4 * k * pitch + g, pitch);
+        turn(value[k], of->value + 4 * k * pitch + g, pitch);
+        turn(scale[k], of->scale + 4 * k * pitch + g, pitch);
         if (has_min)
-            turn(min[k], d->min + 4 * k * pitch + g, pitch);
+            turn(min[k], of->min + 4 * k * pitch + g, pitch);
     }
 #define QUARTER(x, i) _mm512_extractf32x4_ps(x[k][(i) % 4], (i) / 4)
 #define STEP(i)                                                                                                                        \
@@ -245,46 +241,105 @@ static inline __attribute__((always_inline)) void direct_chain(__m128 acc[DIRECT
 #undef STEP
 #undef QUARTER
 }
-static inline __attribute__((always_inline)) void direct_add(const struct direct *d, uint32_t groups, const uint32_t n_row, const bool has_min, float *sum)
-{
-    size_t pitch = groups;
+
+/* The sums of n_row rows, whose chains advance while the weights of the next rows are read: alone they would wait for each other. */
+struct direct_sums {
+    const struct direct_groups *of; /* NULL: no rows yet */
     __m128 acc[DIRECT_ROWS / 4];
-    uint32_t g = 0;
-    for (uint32_t k = 0; k < n_row / 4; k++)
-        acc[k] = _mm_setzero_ps();
-    for (; g + 16 <= groups; g += 16)
-        direct_chain(acc, d, pitch, g, 16, n_row, has_min);
-    if (g < groups)
-        direct_chain(acc, d, pitch, g, groups - g, n_row, has_min);
-    for (uint32_t k = 0; k < n_row / 4; k++)
-        _mm_storeu_ps(sum + 4 * k, acc[k]);
+    uint32_t g;
+};
+static inline __attribute__((always_inline)) void sums_advance(struct direct_sums *s, const struct direct *d, uint32_t groups, const uint32_t n_row, const bool has_min)
+{
+    if (!s->of || s->g + 16 > groups)
+        return;
+    direct_chain(s->acc, d, s->of, groups, s->g, 16, n_row, has_min);
+    s->g += 16;
 }
+static inline __attribute__((always_inline)) void sums_end(struct direct_sums *s, const struct direct *d, uint32_t groups, const uint32_t n_row, const bool has_min, float *sum)
+{
+    while (s->g + 16 <= groups)
+        sums_advance(s, d, groups, n_row, has_min);
+    if (s->g < groups)
+        direct_chain(s->acc, d, s->of, groups, s->g, groups - s->g, n_row, has_min);
+    for (uint32_t k = 0; k < n_row / 4; k++)
+        _mm_storeu_ps(sum + 4 * k, s->acc[k]);
+}
+
+/* type, instructions beyond those of the file, minima, what its bytes have added (q + add) as a power of two (none: 8), bytes of four units, and of how many rows
+ * the groups wait: what a few rows leave behind must still be in the nearest cache when it is read, but four rows make one chain, whose operations wait for
+ * each other */
+#define DIRECT_TYPES(X)                                                                                                              \
+    X(Q8_0, q8_0, , false, 7, 272, 4) X(Q4_0, q4_0, , false, 3, 144, 8) X(Q5_0, q5_0, , false, 4, 176, 8) X(Q5_1, q5_1, , true, 8, 192, 8) \
+    X(IQ4_NL, iq4_nl, , false, 7, 144, 8) X(IQ3_S, iq3_s, DIRECT_VBMI, false, 4, 110, 8) X(Q4_K, q4_k, , true, 8, 144, 8)
+
+/* direct_units: up to eight units from u on, whose groups go to `at` and after. bias32 is -128 times the sum of x over a group. */
+#define DIRECT(ID, fn, isa, has_min, log_add, four_units, n_row)                                                                         \
+    isa static inline __attribute__((always_inline)) void direct_units_##fn(const uint8_t *b, struct direct *d, struct direct_groups *to, uint32_t u, \
+                                                                               const uint32_t n_unit, size_t at)                         \
+    {                                                                                                                                    \
+        lanes part[8];                                                                                                                   \
+        open_ahead(&d->ahead, b + (size_t)u * (four_units) / 4, (size_t)n_unit * (four_units) / 4);                                                                             \
+        units_##fn(part, b, d, u, n_unit);                                                                                               \
+        for (uint32_t i = n_unit; i < 8; i++)                                                                                            \
+            part[i] = _mm512_setzero_si512();                                                                                            \
+        lanes sum = fold_groups(part);                                                                                                   \
+        if ((log_add) < 8)                                                                                                               \
+            sum = _mm512_add_epi32(sum, _mm512_srai_epi32(_mm512_loadu_si512(d->bias32 + 2 * u), 7 - (log_add) % 8));                    \
+        __m512 min = _mm512_setzero_ps(), scale = scales_##fn(b, 2 * u, 2 * n_unit, &min);                                               \
+        _mm512_storeu_ps(to->value + at, _mm512_cvtepi32_ps(sum));                                                                        \
+        _mm512_storeu_ps(to->scale + at, _mm512_mul_ps(scale, _mm512_loadu_ps(d->x_scale + 2 * u)));                                      \
+        if (has_min)                                                                                                                     \
+            _mm512_storeu_ps(to->min + at, _mm512_mul_ps(min, _mm512_set1_ps(1.0f / 128)));                                               \
+    }                                                                                                                                    \
+    /* n_row rows from b on, whose groups go to `to` */                                                                                  \
+    isa static void direct_rows_##fn(struct direct *d, const uint8_t *b, size_t pitch, uint32_t n, struct direct_groups *to, struct direct_sums *before) \
+    {                                                                                                                                    \
+        uint32_t n_unit = d->repeat * (n / 64), u, call = 0;                                                                             \
+        for (uint32_t r = 0; r < (n_row); r += d->repeat, b += d->repeat * pitch) {                                                      \
+            size_t at = (size_t)r * (n / 32);                                                                                            \
+            for (u = 0; u + 8 <= n_unit; u += 8) {                                                                                       \
+                direct_units_##fn(b, d, to, u, 8, at + 2 * u);                                                                           \
+                if (++call % (n_row) == 0)                                                                                               \
+                    sums_advance(before, d, n / 32, n_row, has_min);                                                                     \
+            }                                                                                                                            \
+            if (u < n_unit) /* what is written too much belongs to the next row, which comes later */                                    \
+                direct_units_##fn(b, d, to, u, n_unit - u, at + 2 * u);                                                                  \
+        }                                                                                                                                \
+    }
+DIRECT_TYPES(DIRECT)
+#undef DIRECT
 
 /* Whether a matrix of this type and width is for direct_products */
 static inline bool direct_takes(uint32_t type, uint32_t n)
 {
     switch (type) {
     case QUANT_IQ3_S: return n % 256 == 0 && n <= DIRECT_COLUMNS && __builtin_cpu_supports("avx512vbmi");
+    case QUANT_Q4_K: return n % 256 == 0 && n <= DIRECT_COLUMNS;
     case QUANT_Q8_0: case QUANT_Q4_0: case QUANT_Q5_0: case QUANT_Q5_1: case QUANT_IQ4_NL: return n % 64 == 0 && n <= DIRECT_COLUMNS;
     }
     return false;
 }
 
-/* sum[i] = row i of 32 at data, pitch bytes apart . x, of n values. next: as for int_products */
-static void direct_products(struct direct *d, uint32_t type, const uint8_t *data, size_t pitch, const uint8_t *x, uint32_t n, const uint8_t *next, float *sum)
+/* sum[i] = row i at data, pitch bytes apart . x, of n values; i < n_row_all, a multiple of 32. next: as for int_products */
+static void direct_products(struct direct *d, uint32_t type, const uint8_t *data, size_t pitch, uint32_t n_row_all, const uint8_t *x, uint32_t n, const uint8_t *next, float *sum)
 {
-    d->next = (struct ask){ next };
+    struct direct_sums before = { 0 };
+    open_begin(&d->ahead, data, n_row_all * pitch, next);
     if (type == QUANT_IQ3_S)
         direct_grid(d);
     switch (type) {
-#define DIRECT(ID, fn, isa, has_min, log_add, unit_bytes, n_row)                                                          \
+#define DIRECT(ID, fn, isa, has_min, log_add, four_units, n_row)                                                          \
     case QUANT_##ID:                                                                                                      \
         d->repeat = quant_type(type)->block_bytes * (size_t)(n / quant_type(type)->block_len) == pitch ? direct_repeat(n, n_row) : 1; \
         direct_begin(d, x, n);                                                                                            \
-        for (uint32_t r = 0; r < 32; r += (n_row)) {                                                                      \
-            direct_rows_##fn(d, data + r * pitch, pitch, n);                                                              \
-            direct_add(d, n / 32, n_row, has_min, sum + r);                                                               \
+        for (uint32_t r = 0; r < n_row_all; r += (n_row)) {                                                               \
+            struct direct_groups *to = &d->groups[r / (n_row) % 2];                                                       \
+            direct_rows_##fn(d, data + r * pitch, pitch, n, to, &before);                                                 \
+            if (r)                                                                                                        \
+                sums_end(&before, d, n / 32, n_row, has_min, sum + r - (n_row));                                          \
+            before = (struct direct_sums){ .of = to };                                                                    \
         }                                                                                                                 \
+        sums_end(&before, d, n / 32, n_row, has_min, sum + n_row_all - (n_row));                                          \
         break;
         DIRECT_TYPES(DIRECT)
 #undef DIRECT

@@ -41,7 +41,7 @@ static void int_products(struct int_work *work, const struct gpu_mat *w, uint64_
                          float (*sum)[PANEL_ROWS])
 {
     if (n_tok == 1 && nr == PANEL_ROWS && direct_takes(w->type, w->n_in)) {
-        direct_products(&work->room.direct, w->type, panel_data(w, row), w->row_bytes, int_row_at(x, 0, w->n_in), w->n_in, next, sum[0]);
+        direct_products(&work->room.direct, w->type, panel_data(w, row), w->row_bytes, nr, int_row_at(x, 0, w->n_in), w->n_in, next, sum[0]);
         return;
     }
     struct panel *p = &work->room.panel;
@@ -66,6 +66,20 @@ static void int_products(struct int_work *work, const struct gpu_mat *w, uint64_
             default: tiles_32_min(p, &rows, n, sum + t, col == 0, nt); break;
             }
         }
+    }
+}
+
+/* The same for one row of x and any number of rows of w: sum[i] = row row + i of w . x, with room for i up to nr rounded up to PANEL_ROWS */
+static void int_products_of_one(struct int_work *work, const struct gpu_mat *w, uint64_t row, uint32_t nr, const uint8_t *x, const uint8_t *next, float *sum)
+{
+    uint32_t done = 0;
+    if (nr >= PANEL_ROWS && direct_takes(w->type, w->n_in)) {
+        done = nr / PANEL_ROWS * PANEL_ROWS;
+        direct_products(&work->room.direct, w->type, panel_data(w, row), w->row_bytes, done, x, w->n_in, next, sum);
+    }
+    for (; done < nr; done += PANEL_ROWS) {
+        const uint8_t *then = done + PANEL_ROWS < nr ? panel_data(w, row + done + PANEL_ROWS) : next;
+        int_products(work, w, row + done, MIN((uint32_t)PANEL_ROWS, nr - done), (struct int_rows){ .row = x }, 1, then, (float(*)[PANEL_ROWS])(void *)(sum + done));
     }
 }
 

@@ -178,15 +178,15 @@ static inline void direct_add(const struct direct *d, const int32_t *bias, const
 PANEL_TYPES(DIRECT)
 #undef DIRECT
 
-/* sum[i] = row i of PANEL_ROWS at data, pitch bytes apart . x, of n values */
-static void direct_products(struct direct *d, uint32_t type, const uint8_t *data, size_t pitch, const uint8_t *x, uint32_t n, const uint8_t *next, float *sum)
+/* sum[i] = row i at data, pitch bytes apart . x, of n values; i < n_row, a multiple of PANEL_ROWS */
+static void direct_products(struct direct *d, uint32_t type, const uint8_t *data, size_t pitch, uint32_t n_row, const uint8_t *x, uint32_t n, const uint8_t *next, float *sum)
 {
     const float *scale = (const float *)(const void *)x;
     uint32_t group = panel_group(type) & ~1u;
     const int32_t *bias = (const int32_t *)(const void *)(x + int_row_bias(n)) + (group == 32 ? n / 16 : 0);
     (void)next;
     widen_values(d->x, x, n, 0, n);
-    for (uint32_t r = 0; r < PANEL_ROWS; r += DIRECT_ROWS, data += DIRECT_ROWS * pitch) {
+    for (uint32_t r = 0; r < n_row; r += DIRECT_ROWS, data += DIRECT_ROWS * pitch) {
         switch (type) {
 #define DIRECT(ID, fn, len, bytes, group, has_min) case QUANT_##ID: direct_##fn(d, data, pitch, n); break;
             PANEL_TYPES(DIRECT)

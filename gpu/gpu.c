@@ -84,6 +84,19 @@ void gpu_record_parallel(struct gpu_cmd *c)
         c->call[c->n - 1].parallel = true;
 }
 
+void gpu_record_together(struct gpu_cmd *c, uint32_t most, uint32_t within)
+{
+    enum { SHARES = 10 }; /* of a thread, so that one that is held up is not waited for */
+    if (c->n == 0 || c->err.code != OK || gpu_backend_of(c->gpu) != GPU_CPU)
+        return;
+    struct gpu_call *call = &c->call[c->n - 1];
+    uint32_t n = call->n_items / call->table->row[call->id].grain / (SHARES * gpu_threads(c->gpu));
+    n = MIN(MIN(n, most), (uint32_t)UINT8_MAX);
+    while (n > 1 && within % n)
+        n--;
+    call->together = (uint8_t)n;
+}
+
 static void swap_calls(struct gpu_call *a, struct gpu_call *b)
 {
     struct gpu_call x = *a;

@@ -24,8 +24,7 @@ typedef uint64_t gpu_addr;
 /* Working memory of one thread for the length of one block. */
 struct cpu_scratch {
     float *f;
-    size_t n;           /* floats */
-    uint32_t n_threads; /* that share the blocks of the call: this one will get about every n_threads-th. 0: 1 */
+    size_t n; /* floats */
 };
 
 /* Computes items first .. first + n - 1 of a call. */
@@ -66,6 +65,7 @@ struct gpu_call {
     uint32_t id;
     uint32_t n_items;
     bool parallel; /* needs no barrier after the call before */
+    uint8_t together; /* cpu: blocks that a thread takes at once; 0: 1 */
     uint8_t row;   /* of a step with rows of several sequences: 1 + the row that the call is for alone; GPU_EACH_ROW: each row, GPU_EACH_RUN: each run, in its own;
                     * 0: all rows */
     const char *part; /* of the model, for profiles: see struct gpu_cmd */
@@ -180,6 +180,9 @@ void gpu_cmd_reset(struct gpu_cmd *c);
 void gpu_record(struct gpu_cmd *c, const struct gpu_kernel_table *t, uint32_t id, const void *args, size_t args_bytes, uint32_t n_items);
 /* The last recorded call depends neither on the one before it nor on those that this one is parallel to: all may run at once. */
 void gpu_record_parallel(struct gpu_cmd *c);
+/* cpu: of the last recorded call a thread takes several blocks at once, as one of so many items: what it reads in a run is then longer. How many is up to the
+ * number of threads: `most` at most, a divisor of `within` (0: any number). Only for rows whose results do not depend on it. */
+void gpu_record_together(struct gpu_cmd *c, uint32_t most, uint32_t within);
 /* The calls from `first` on are n_run runs of equally many calls, each of which depends on no other run: they are brought in an order in which the first
  * calls of all runs stand together, then the second ones, so that a device may run those at once. */
 void gpu_record_side_by_side(struct gpu_cmd *c, uint32_t first, uint32_t n_run);

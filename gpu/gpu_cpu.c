@@ -143,10 +143,12 @@ static double now_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static uint32_t items_of_block(const struct gpu_call *call) { return call->table->row[call->id].grain * MAX((uint32_t)call->together, 1u); }
+
 static uint32_t blocks_of(const struct gpu_call *call)
 {
-    uint32_t grain = call->table->row[call->id].grain;
-    return (call->n_items + grain - 1) / grain;
+    uint32_t n = items_of_block(call);
+    return (call->n_items + n - 1) / n;
 }
 
 /* Calls of the step that begins with call `first` */
@@ -180,9 +182,9 @@ static void run_block(void *ctx, uint32_t step, uint32_t block, uint32_t rank)
         block -= n;
     const struct gpu_kernel *row = &call->table->row[call->id];
     gpu_row_fn fast = w->g->reference ? NULL : call->table->fast[w->g->isa][call->id];
-    uint32_t first = block * row->grain;
-    struct cpu_scratch s = { w->c->scratch + rank * w->c->scratch_n, w->c->scratch_n, team_size(w->g->team) };
-    (fast ? fast : row->ref)(call->args, first, MIN((uint32_t)row->grain, call->n_items - first), &s);
+    uint32_t n = items_of_block(call), first = block * n;
+    struct cpu_scratch s = { w->c->scratch + rank * w->c->scratch_n, w->c->scratch_n };
+    (fast ? fast : row->ref)(call->args, first, MIN(n, call->n_items - first), &s);
 }
 
 static status cpu_start(gpu *g, struct gpu_cmd *c, struct err *e)

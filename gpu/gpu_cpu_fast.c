@@ -25,8 +25,7 @@ static void matmul(const void *args, uint32_t first, uint32_t n, struct cpu_scra
         uint32_t nr = MIN(4u, end - r);
         const float *row[4] = { 0 };
         for (uint32_t i = 0; i < nr; i++) {
-            mat_row(w, r + i, scratch->f + i * pitch);
-            row[i] = scratch->f + i * pitch;
+            row[i] = mat_row_at(w, r + i, scratch->f + i * pitch);
         }
         for (uint32_t t = 0; t < a->n_tok; t += 4) {
             uint32_t nt = MIN(4u, a->n_tok - t);
@@ -51,13 +50,22 @@ static void quantise(const void *args, uint32_t first, uint32_t n, struct cpu_sc
         quantise_row(AT(const float, a->x) + (size_t)t * a->x_stride, a->n, AT(uint8_t, a->rows) + t * int_row_bytes(a->n));
 }
 
-/* The panel n rows after row r of this job, which may lie in the next one */
-static const uint8_t *panel_after(const struct matmul_int_args *a, const struct matmul_job *job, uint32_t r, uint32_t n)
+/* Row r of this job, which may lie in the next one */
+static const uint8_t *row_from(const struct matmul_int_args *a, const struct matmul_job *job, uint32_t r)
 {
     const struct matmul_job *end = AT(const struct matmul_job, a->m.job) + a->m.n_job;
-    for (r += n; job < end && r >= size_up(job->w.n_out, MATMUL_GRAIN); job++)
+    for (; job < end && r >= size_up(job->w.n_out, MATMUL_GRAIN); job++)
         r -= (uint32_t)size_up(job->w.n_out, MATMUL_GRAIN);
     return job < end ? panel_data(&job->w, r) : NULL;
+}
+
+/* y = act(scale * sum) of n rows, a few more of which there is room for in sum */
+static void store_products(const struct matmul_job *job, float *sum, uint32_t n, float *y)
+{
+    vf scale = v_set(job->scale);
+    for (uint32_t i = 0; i < n; i += VEC)
+        v_store(sum + i, v_act(job->act, scale * v_load(sum + i)));
+    memcpy(y, sum, n * sizeof *sum);
 }
 
 static void matmul_int(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
@@ -71,21 +79,21 @@ static void matmul_int(const void *args, uint32_t first, uint32_t n, struct cpu_
         matmul(&a->m, first, n, scratch);
         return;
     }
-    assert(scratch->n >= INT_SCRATCH && n <= PANEL_ROWS);
+    assert(scratch->n >= INT_SCRATCH && n <= (a->m.n_tok == 1 ? INT_TOGETHER * PANEL_ROWS : PANEL_ROWS));
     struct int_work *work = (void *)scratch->f;
     uint32_t nr = MIN(n, job->w.n_out - r);
-    const uint8_t *next = panel_after(a, job, r, PANEL_ROWS * MAX(1u, scratch->n_threads));
+    const uint8_t *next = row_from(a, job, r + n);
+    if (a->m.n_tok == 1) {
+        int_products_of_one(work, &job->w, r, nr, AT(const uint8_t, a->rows), next, work->sum[0][0]);
+        store_products(job, work->sum[0][0], nr, AT(float, job->y) + r);
+        return;
+    }
     for (uint32_t t0 = 0; t0 < a->m.n_tok; t0 += INT_TOKENS) {
         uint32_t nt = MIN((uint32_t)INT_TOKENS, a->m.n_tok - t0);
         struct int_rows x = { .row = AT(const uint8_t, a->rows) + t0 * int_row_bytes(job->w.n_in) };
         int_products(work, &job->w, r, nr, x, nt, next, work->sum[0]);
-        for (uint32_t t = 0; t < nt; t++) {
-            float *sum = work->sum[0][t];
-            vf scale = v_set(job->scale);
-            v_store(sum, v_act(job->act, scale * v_load(sum)));
-            v_store(sum + 16, v_act(job->act, scale * v_load(sum + 16)));
-            memcpy(AT(float, job->y) + (size_t)(t0 + t) * job->y_stride + r, sum, nr * sizeof *sum);
-        }
+        for (uint32_t t = 0; t < nt; t++)
+            store_products(job, work->sum[0][t], nr, AT(float, job->y) + (size_t)(t0 + t) * job->y_stride + r);
     }
 }
 #endif

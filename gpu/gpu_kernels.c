@@ -126,6 +126,8 @@ void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job
     }
     gpu_quantise(c, x, x_stride, jobs->w.n_in, n_tok, 0);
     CALL(c, gpu_kernels, K_matmul_int, items, struct matmul_int_args, .m = a, .rows = c->rows);
+    if (n_tok == 1 && n_job == 1)
+        gpu_record_together(c, INT_TOGETHER, 0);
 }
 
 _Static_assert(sizeof(struct matmul_job) == MATMUL_JOB_BYTES, "the kernels step through jobs by this size");

@@ -35,7 +35,10 @@ struct matmul_int_args {
 };
 
 /* Tokens whose sums a thread keeps at once, and floats of its scratch for them and what it unpacks (cpu_panel.h, cpu_direct.h) */
-enum { INT_TOKENS = 512, INT_SCRATCH = 2 * 32 * INT_TOKENS + 16384 };
+enum { INT_TOKENS = 512, INT_SCRATCH = 2 * 32 * INT_TOKENS + 32768 };
+
+/* Blocks of a call that a thread may take at once where there is one row of x */
+enum { INT_TOGETHER = 20 };
 
 /* Value i of a row of n */
 static inline double int_row_value(const uint8_t *row, uint32_t n, uint32_t i)

@@ -1,7 +1,8 @@
 /* team.h - the thread team of the cpu backend: n threads that stay, and work through steps of independent blocks.
  *
  * Step i + 1 starts when every block of step i is done - not when every thread has come by. A thread that the scheduler took away between two
- * blocks delays nobody, so the team keeps its speed on a busy machine. Waiting threads spin for some microseconds, then sleep. */
+ * blocks delays nobody, so the team keeps its speed on a busy machine. Waiting threads spin for some microseconds, then sleep.
+ * Neighbouring blocks go to one thread, in order, as long as each has some of its own; the rest goes to whoever is free. */
 #ifndef HAYATE_GPU_TEAM_H
 #define HAYATE_GPU_TEAM_H
 

@@ -127,6 +127,8 @@ static void experts_grouped(struct gpu_cmd *c, const struct forward *f, const st
     if (integers) {
         gpu_quantise(c, f->u, b->n_embd, b->n_embd, n_tok, 0);
         CALL(c, model_kernels, K_moe_gate_up_int, up_items, struct moe_gate_up_int_args, .m = up, .u_rows = c->rows);
+        if (n_tok <= DECODE_ROWS)
+            gpu_record_together(c, INT_TOGETHER, (uint32_t)size_up(b->ff, MOE_GRAIN) / MOE_GRAIN);
     } else {
         gpu_record(c, &model_kernels, K_moe_gate_up, &up, sizeof up, up_items);
     }
@@ -137,6 +139,8 @@ static void experts_grouped(struct gpu_cmd *c, const struct forward *f, const st
         gpu_quantise(c, f->moe_s.h, b->ff, b->ff, n_tok * b->n_used, 0);
         gpu_quantise(c, f->moe_s.shared_h, b->shared_ff, b->shared_ff, n_tok, shared_at);
         CALL(c, model_kernels, K_moe_down_int, b->n_embd, struct moe_down_int_args, .m = down, .h_rows = c->rows, .shared_rows = c->rows + shared_at);
+        if (n_tok <= DECODE_ROWS)
+            gpu_record_together(c, INT_TOGETHER, 0);
     } else {
         gpu_record(c, &model_kernels, K_moe_down, &down, sizeof down, b->n_embd);
     }

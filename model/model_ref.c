@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static float rms_scale(const float *x, uint32_t n, float eps)
@@ -156,9 +157,13 @@ void moe_route_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scra
 void moe_in_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)
 {
     const struct moe_in_args *a = args;
+    _Atomic uint32_t *arrived = AT(_Atomic uint32_t, a->arrived);
+    uint32_t groups = (n + MATVEC_GRAIN - 1) / MATVEC_GRAIN;
     matvec_ref(&a->products, first, n, scratch);
-    if (first + n == a->n_group * MATVEC_GRAIN)
-        moe_route_ref(&a->route, 0, 1, scratch);
+    if (atomic_fetch_add(arrived, groups) + groups < a->n_group) /* blocks end in any order */
+        return;
+    atomic_store(arrived, 0);
+    moe_route_ref(&a->route, 0, 1, scratch);
 }
 
 void moe_group_ref(const void *args, uint32_t first, uint32_t n, struct cpu_scratch *scratch)

@@ -50,6 +50,14 @@ static void run(gpu_row_fn fn, const struct gpu_kernel *k, const void *args, uin
         fn(args, i, MIN((uint32_t)k->grain, n_items - i), &scratch);
 }
 
+/* The same in several blocks at once */
+static void run_together(gpu_row_fn fn, const struct gpu_kernel *k, const void *args, uint32_t n_items, uint32_t blocks)
+{
+    uint32_t n = k->grain * blocks;
+    for (uint32_t i = 0; i < n_items; i += n)
+        fn(args, i, MIN(n, n_items - i), &scratch);
+}
+
 /* Buffer `name` of a case, and how many floats it has */
 static float *buf(const struct row_case *c, const char *name) { return (float *)(void *)(c->image + case_buf(c, name)->at); }
 static size_t n_of(const struct row_case *c, const char *name) { return case_buf(c, name)->bytes / sizeof(float); }
@@ -165,9 +173,32 @@ static void test_matmul_int_alone(struct row_case *c)
             struct matmul_int_args b = { .m = { .job = ADDR(&one), .n_job = 1, .n_tok = 1 }, .rows = a.rows + t * int_row_bytes(one.w.n_in) };
             run(twin(&gpu_kernels, K_matmul_int), k, &b, (uint32_t)size_up(n_out, MATMUL_GRAIN));
             CHECK(memcmp(alone, buf(c, "y0") + (size_t)t * n_out, n_out * sizeof *alone) == 0);
+            memset(alone, 0xff, n_out * sizeof *alone);
+            run_together(twin(&gpu_kernels, K_matmul_int), k, &b, (uint32_t)size_up(n_out, MATMUL_GRAIN), 3);
+            CHECK(memcmp(alone, buf(c, "y0") + (size_t)t * n_out, n_out * sizeof *alone) == 0);
         }
         free(alone);
     }
+}
+
+/* The experts' rows have the same bits when a thread takes several blocks at once */
+static void test_moe_int_together(struct row_case *c)
+{
+    const struct { uint32_t id; const char *out; } rows[] = { { K_moe_gate_up_int, "h" }, { K_moe_down_int, "y" } };
+    for (uint32_t round = 0; isa >= ISA_AVX2 && round < rounds_of(42); round++)
+        for (size_t i = 0; i < COUNT_OF(rows); i++) {
+            const struct gpu_kernel *k = &model_kernels.row[rows[i].id];
+            gpu_row_fn fn = twin(&model_kernels, rows[i].id);
+            CHECK(case_build(c, &row_modules[MODEL], rows[i].id, round, seed));
+            case_run(c, fn, &scratch);
+            float *want = copy_buf(c, rows[i].out);
+            const struct moe_block *b = AT(const struct moe_block, *(const gpu_addr *)(const void *)c->args);
+            uint32_t within = (uint32_t)size_up(i ? b->n_embd : b->ff, MOE_GRAIN) / MOE_GRAIN;
+            memset(buf(c, rows[i].out), 0xff, case_buf(c, rows[i].out)->bytes);
+            run_together(fn, k, c->args, c->n_items, i ? 3 : within);
+            CHECK(same(c, rows[i].out, want));
+            free(want);
+        }
 }
 
 /* A sequence in two cuts: the window carries over, same bits */
@@ -522,6 +553,7 @@ int main(void)
         test_twins(&k);
         test_matmul_alone(&c);
         test_matmul_int_alone(&c);
+        test_moe_int_together(&c);
         test_conv_cuts(&c);
         test_gdn_forms(&c);
         test_score_alone(&c);
