@@ -33,10 +33,9 @@ static bool on_matrix(const struct gpu_cmd *c, const struct gpu_mat *w, uint32_t
     return c->matrix && n_tok > 8 && !fine && w->n_in % GEMM_DEPTH == 0 && gpu_has(c->gpu, &gpu_kernels, K_gemm_NONE);
 }
 
-/* A block takes as few output rows as keep the blocks of a call down to MATVEC_BLOCKS, which live on a large device at once: the first blocks of a second wave
- * would take as long as all before. So x is fetched and the job looked up once for many rows; but only where x fits into shared memory, else every
- * sixteen rows would fetch it again. */
-enum { MATVEC_BLOCKS = 264, MATVEC_GRAIN_MAX = 128, MATVEC_X = 3072 };
+/* A block takes as few output rows as keep the blocks of a call down to GPU_GROUPS_AT_ONCE. So x is fetched and the job looked up once for many rows; but only
+ * where x fits into shared memory, else every sixteen rows would fetch it again. */
+enum { MATVEC_GRAIN_MAX = 128, MATVEC_X = 3072 };
 
 /* Blocks of jobs 0 .. i to end[i], behind the last job its own number again; returns their number */
 static uint32_t blocks_of_grain(const struct matmul_job *jobs, uint32_t n_job, uint32_t grain, uint32_t *end)
@@ -54,7 +53,7 @@ uint32_t gpu_matvec_blocks(struct matmul_args *a, const struct matmul_job *jobs,
     uint32_t groups = (a->n_tok + a->tok_group - 1) / a->tok_group, blocks;
     bool grows = !grain && jobs->w.n_in * a->tok_group <= MATVEC_X;
     a->grain = grain ? grain : MATVEC_GRAIN;
-    while ((blocks = blocks_of_grain(jobs, a->n_job, a->grain, a->end) * groups) > MATVEC_BLOCKS && grows && a->grain < MATVEC_GRAIN_MAX)
+    while ((blocks = blocks_of_grain(jobs, a->n_job, a->grain, a->end) * groups) > GPU_GROUPS_AT_ONCE && grows && a->grain < MATVEC_GRAIN_MAX)
         a->grain += MATVEC_GRAIN;
     return blocks;
 }

@@ -28,6 +28,9 @@ void gpu_matmul(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job
 /* The same on a device for rows that are apart, where jobs convolve; n_tok up to 8. */
 void gpu_matmul_apart(struct gpu_cmd *c, const struct matmul_job *jobs, uint32_t n_job, gpu_addr x, uint32_t x_stride, uint32_t n_tok, gpu_addr apart);
 
+/* Groups of 256 items that live at once on a large device, about: the first groups of a second wave take as long as all before */
+enum { GPU_GROUPS_AT_ONCE = 264 };
+
 /* Cuts the products of a matvec call into blocks: fills grain, end and, where it is 0, tok_group from n_tok and the n_job jobs, which are host-readable, and
  * returns how many blocks there are. grain: output rows of a block; 0: what suits the sizes. */
 uint32_t gpu_matvec_blocks(struct matmul_args *a, const struct matmul_job *jobs, uint32_t grain);

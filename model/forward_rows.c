@@ -11,6 +11,8 @@
 #include <assert.h>
 #include <string.h>
 
+_Static_assert((int)DECODE_ROWS == QSA_FEW, "rows of a decode step are few rows to the attention layers");
+
 /* Entries of the rope table before those of the rows of a run */
 enum { ROPE_BEFORE = 3 };
 

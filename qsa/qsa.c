@@ -95,9 +95,8 @@ static void choose_by_spans(struct gpu_cmd *c, const struct qsa_block *b, const 
 {
     struct qsa_span_args a = { .block = block, .step = step, .scores = s->scores, .list = s->list, .count = s->count, .cut = s->cut, .span = s->span,
                                .apart = apart, .n_row = n_tok, .n_span = spans_of(b->cap_blocks) };
-    /* At most about as many groups as live at once on a large device: a group hides the way to its next blocks behind the blocks before */
-    enum { GROUPS = 264 };
-    uint32_t spans = (b->cap_blocks + QSA_SCORE_GROUP - 1) / QSA_SCORE_GROUP, span = QSA_SCORE_GROUP * ((spans + GROUPS - 1) / GROUPS);
+    /* No more groups than live at once: a group hides the way to its next blocks behind the blocks before */
+    uint32_t spans = (b->cap_blocks + QSA_SCORE_GROUP - 1) / QSA_SCORE_GROUP, span = QSA_SCORE_GROUP * ((spans + GPU_GROUPS_AT_ONCE - 1) / GPU_GROUPS_AT_ONCE);
     CALL(c, qsa_kernels, K_qsa_score_few, (b->cap_blocks + span - 1) / span * (apart ? n_tok : 1), struct qsa_score_args, .block = block, .step = step,
          .iq = s->iq, .scores = s->scores, .count = s->count, .apart = apart, .n_row = n_tok, .span = span);
     gpu_record(c, &qsa_kernels, K_qsa_count, &a, sizeof a, n_tok * a.n_span);
